@@ -82,8 +82,8 @@ def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) 
         raise InputError(f"{node}: the node is not accused")
     if not is_accused_for_interval(case.kick, case.due_since):
         raise InputError(
-            f"{node}: round {last_round.accepted.round} no longer states the accused interval; "
-            "`qos-oracle kickout clear` ends the accusation"
+            f"{node}: round {last_round.accepted_round.round} no longer states the accused "
+            "interval; `qos-oracle kickout clear` ends the accusation"
         )
     contract_status = context.quorum.fetch_contract_status()
     unmet_conditions_text = "; ".join(_iterate_unmet_conditions(accusation, contract_status))
@@ -107,8 +107,8 @@ def plan_manual_accusation_clearing(
         raise InputError(f"{node}: the node is not accused")
     if is_accused_for_interval(case.kick, case.due_since):
         raise InputError(
-            f"{node}: round {last_round.accepted.round} still states the accused interval; only "
-            "the vetoer can end the accusation (`qos-oracle kickout veto`)"
+            f"{node}: round {last_round.accepted_round.round} still states the accused interval; "
+            "only the vetoer can end the accusation (`qos-oracle kickout veto`)"
         )
     return plan_accusation_clearing(context, case, last_round) or _raise_not_planned_error(
         context, node

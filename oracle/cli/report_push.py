@@ -126,15 +126,16 @@ def _get_due_report(reporter: Reporter) -> Report:
         cuts = load_current_cuts(uow, settings)
         scheduled = load_scheduled_report(uow, settings, cuts, contract_status)
         due_cuts = [
-            stored_cut.cut
-            for stored_cut in cuts
-            if stored_cut.state is ReportState.DUE and not is_report_accepted(uow, stored_cut)
+            stored_report.header
+            for stored_report in cuts
+            if stored_report.state is ReportState.DUE
+            and not is_report_accepted(uow, stored_report)
         ]
         is_late = scheduled is not None and any(
-            stored_cut.cut.period == scheduled.report.period
-            and find_missed_reason(stored_cut.cut, contract_status, contract_status.block)
+            stored_report.header.period == scheduled.report.period
+            and find_missed_reason(stored_report.header, contract_status, contract_status.block)
             is not None
-            for stored_cut in cuts
+            for stored_report in cuts
         )
         hold = (
             _find_due_report_hold(reporter, uow, due_cuts)

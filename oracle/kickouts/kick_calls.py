@@ -71,7 +71,7 @@ def find_kickout_obstacle(
     if request.kind == RETRY_KICK:
         return None if kick is not None and is_kick_retry_due(uow, kick) else _RETRY_NOT_DUE
     last_round = load_last_round(uow, context.leaf_cache)
-    if last_round is None or last_round.accepted.round != request.round:
+    if last_round is None or last_round.accepted_round.round != request.round:
         return f"its proof is of round {request.round}, which is no longer the last one"
     proof = prove_node_in_last_round(uow, context.leaf_cache, last_round, node)
     due_since = 0 if proof is None else proof.leaf.kickout_due_since
@@ -144,8 +144,8 @@ def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
     """
     with context.account_context.store.read_transaction() as uow:
         intents_with_reason = [
-            (unsent_intent, find_kickout_obstacle(context, uow, unsent_intent.request))
-            for unsent_intent in list_unsent_kickout_calls(uow, context.account_context.account)
+            (intent, find_kickout_obstacle(context, uow, intent.request))
+            for intent in list_unsent_kickout_calls(uow, context.account_context.account)
         ]
     for intent, reason in intents_with_reason:
         if reason is not None:

@@ -43,7 +43,7 @@ NO_PROVABLE_ROUND = (
 class StoredRound:
     """The last accepted round and its summary; the stored leaves hash to the root of the round."""
 
-    accepted: RoundAccepted
+    accepted_round: RoundAccepted
     summary: RoundSummary
 
 
@@ -98,12 +98,12 @@ def prove_node_in_last_round(
     """
 
     def prove() -> NodeProof | None:
-        pieced_round = load_pieced_round(uow, cache, last_round.accepted)
+        pieced_round = load_pieced_round(uow, cache, last_round.accepted_round)
         if pieced_round is None:
             return None
         return prove_address_from_pieces(uow, cache, pieced_round, node, seat)
 
-    proof = cache.proofs.get_or_make((last_round.accepted.root, node), prove)
+    proof = cache.proofs.get_or_make((last_round.accepted_round.root, node), prove)
     return None if proof is None or proof.is_absent else proof
 
 
@@ -130,7 +130,11 @@ def load_kickout_cases(
         (node, None) for node in accused_nodes if node not in due_nodes
     ]
     if nodes is not None:
-        nodes_with_intervals = [subject for subject in nodes_with_intervals if subject[0] in nodes]
+        nodes_with_intervals = [
+            node_with_interval
+            for node_with_interval in nodes_with_intervals
+            if node_with_interval[0] in nodes
+        ]
     proof_by_node = _prove_nodes_in_last_round(
         uow, cache, last_round, [node for node, _ in nodes_with_intervals]
     )
@@ -181,7 +185,7 @@ def _prove_nodes_in_last_round(
     """
     if last_round is None:
         return {}
-    root = last_round.accepted.root
+    root = last_round.accepted_round.root
     cached_proofs = cache.proofs.get_cached((root, node) for node in nodes)
     proofs = {
         node: None if proof is None or proof.is_absent else proof
@@ -211,7 +215,7 @@ def find_accusation_obstacle(
     """Return why the contract rejects an accusation of a node at `time`, or None."""
     if last_round is None:
         return NO_PROVABLE_ROUND
-    last_round_number = last_round.accepted.round
+    last_round_number = last_round.accepted_round.round
     if proof is None:
         return f"round {last_round_number} does not contain the node yet"
     leaf = proof.leaf

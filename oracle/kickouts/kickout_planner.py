@@ -117,7 +117,7 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
     if not has_work:
         return None
     contract_status = context.quorum.fetch_contract_status()
-    if contract_status.head.round != plan_inputs.last_round.accepted.round:
+    if contract_status.head.round != plan_inputs.last_round.accepted_round.round:
         # The contract has already accepted a newer round, but it is not indexed yet.
         return None
     steps: list[StepResult] = []
@@ -298,7 +298,7 @@ def _has_open_or_held_call(context: KickoutContext, node: str, kind: str) -> boo
 def _build_case_request(
     context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
 ) -> CallRequest:
-    request = _build_request(context, kind, case.node, calldata, last_round.accepted.round)
+    request = _build_request(context, kind, case.node, calldata, last_round.accepted_round.round)
     # The call becomes invalid if a reorg removes the block at which the kickout became due.
     opening_block = None if case.interval is None else case.interval.opened_at.block
     return replace(request, as_of_block=opening_block)

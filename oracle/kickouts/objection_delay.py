@@ -51,13 +51,13 @@ def check_objection_against_events(
     node = uow.nodes.get_many([interval.node])[interval.node]
     entries = load_counted_entries(uow, node, interval.opened_at, policy.rules)
     tasks = uow.tasks.get_many([entry.task for entry in entries])
-    unanswered = find_unanswered_scores(entries, tasks, interval.opened_at)
-    timeout_times = [score.time for score in unanswered]
+    unanswered_scores = find_unanswered_scores(entries, tasks, interval.opened_at)
+    timeout_times = [score.time for score in unanswered_scores]
     verification = build_evidence_verification(uow, interval, entries, VerificationLevel.PROVEN)
     scores = KickoutScores(
         entries=entries,
         creators=collect_task_creators(tasks.values(), interval.opened_at),
-        unanswered=unanswered,
+        unanswered=unanswered_scores,
         incidents=uow.incidents.list_between(min(timeout_times), max(timeout_times))
         if timeout_times
         else (),
@@ -121,17 +121,17 @@ def _find_delay_of_accusation(
     policy: KickoutPolicy,
     terms: ObjectionTerms,
     kickout: tuple[KickoutDue, int],
-    of_node: _NodeObjections,
+    node_objections: _NodeObjections,
 ) -> ObjectionDelay | None:
     interval, due_since = kickout
-    objections, answers, time = of_node
+    objections, answers, time = node_objections
     node = interval.node
     answer = answers.get(due_since)
     objection = select_effective_objection(objections, due_since, terms)
     if answer is not None and answer.is_accepted:
         # An operator may accept even an objection that came too late to delay the kickout.
         accepted_objection = objection or next(
-            (late for late in objections if late.due_since == due_since), None
+            (candidate for candidate in objections if candidate.due_since == due_since), None
         )
         delay_reason = f"this reporter accepted the objection: {answer.because}"
         return ObjectionDelay(delay_reason, None, accepted_objection, is_accepted=True)
@@ -147,20 +147,22 @@ def _find_delay_of_accusation(
         return None
     if _was_objection_declined_recently(objections, answers, due_since, terms):
         return None
-    check = check_objection_against_events(uow, policy, interval, objection.reason)
-    return _find_delay_after_check(objection, check, terms, time)
+    objection_check = check_objection_against_events(uow, policy, interval, objection.reason)
+    return _find_delay_after_check(objection, objection_check, terms, time)
 
 
 def _find_delay_after_check(
-    objection: Objected, check: ObjectionCheck, terms: ObjectionTerms, time: int
+    objection: Objected, objection_check: ObjectionCheck, terms: ObjectionTerms, time: int
 ) -> ObjectionDelay | None:
     deadline = objection.time + terms.answer
     advice = f"answer it with `qos-oracle objection answer {objection.node}`"
-    if check.verdict is ObjectionVerdict.SUPPORTED:
-        delay_reason = f"objection {objection.seq} is supported ({check.finding}); {advice}"
+    if objection_check.verdict is ObjectionVerdict.SUPPORTED:
+        delay_reason = (
+            f"objection {objection.seq} is supported ({objection_check.finding}); {advice}"
+        )
         return ObjectionDelay(delay_reason, None, objection)
-    if check.verdict is ObjectionVerdict.OPEN and time <= deadline:
-        delay_reason = f"objection {objection.seq} is open ({check.finding}); {advice}"
+    if objection_check.verdict is ObjectionVerdict.OPEN and time <= deadline:
+        delay_reason = f"objection {objection.seq} is open ({objection_check.finding}); {advice}"
         return ObjectionDelay(
             f"{delay_reason} before {deadline} (block time)", deadline + 1, objection
         )

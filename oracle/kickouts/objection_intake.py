@@ -158,13 +158,13 @@ def _check_node_may_object(uow: UnitOfWork, statement: ObjectionStatement, rules
             ObjectionRefusal.NOT_MEMBER, f"{statement.node} is not a member of the network"
         )
     if not is_kickout_due_at_head(uow, statement.node, statement.due_since, rules):
-        expected = (
+        expected_text = (
             "no kickout of the node is due"
             if node.kickout_due_time is None
             else f"expected {node.kickout_due_time}"
         )
         raise ObjectionRefusedError(
-            ObjectionRefusal.NOT_DUE, f"due_since: {statement.due_since}: {expected}"
+            ObjectionRefusal.NOT_DUE, f"due_since: {statement.due_since}: {expected_text}"
         )
     _check_earlier_objections(uow, statement)
     if statement.deadline <= load_cursor_time(uow):
@@ -195,8 +195,8 @@ def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
     """Return whether this reporter has accepted, but not submitted, an objection of a node."""
     time = load_cursor_time(uow)
     return any(
-        posted.ended_at is None and posted.deadline >= time
-        for posted in uow.objection_inbox.list_for_node(node)
+        posted_objection.ended_at is None and posted_objection.deadline >= time
+        for posted_objection in uow.objection_inbox.list_for_node(node)
     )
 
 
@@ -209,14 +209,15 @@ def get_next_seq(uow: UnitOfWork, node: Address) -> int:
 def _check_intake_limits(
     uow: UnitOfWork,
     settings: IntakeSettings,
-    posted: PostedObjection,
+    posted_objection: PostedObjection,
     statement: ObjectionStatement,
 ) -> None:
-    inbox, now, refusal = uow.objection_inbox, posted.received_at, None
+    inbox, now, refusal = uow.objection_inbox, posted_objection.received_at, None
     if inbox.count_posted_within(now, _HOUR_SECONDS) >= settings.posts_per_hour:
         refusal = ObjectionRefusal.HOURLY_LIMIT
     elif (
-        inbox.sum_reserved_gas_within(now, _DAY_SECONDS) + posted.reserved_gas > settings.daily_gas
+        inbox.sum_reserved_gas_within(now, _DAY_SECONDS) + posted_objection.reserved_gas
+        > settings.daily_gas
     ):
         refusal = ObjectionRefusal.DAILY_GAS
     if refusal is None:
@@ -226,5 +227,5 @@ def _check_intake_limits(
         f"this reporter pays for no more objections {span}; any account can send the calldata to "
         f"{settings.domain.contract}"
     )
-    calldata = encode_signed_objection_call(statement, posted.signature)
+    calldata = encode_signed_objection_call(statement, posted_objection.signature)
     raise ObjectionRefusedError(refusal, message, calldata)

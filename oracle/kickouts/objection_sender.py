@@ -52,54 +52,60 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
 
 
 def _enqueue_call(
-    context: KickoutContext, uow: UnitOfWork, posted: PostedObjection, contract: Address
+    context: KickoutContext, uow: UnitOfWork, posted_objection: PostedObjection, contract: Address
 ) -> StepResult:
     """Store the call, and mark the posted objection as planned in the same commit."""
     account_context = context.account_context
-    subject = _format_objection_subject(posted)
+    subject = _format_objection_subject(posted_objection)
     request = CallRequest(
         account=account_context.account,
         contract=contract,
         kind=SUBMIT_OBJECTION,
-        dedup_key=f"{SUBMIT_OBJECTION}:{posted.id}",
-        calldata=encode_signed_objection_call(build_objection_statement(posted), posted.signature),
+        dedup_key=f"{SUBMIT_OBJECTION}:{posted_objection.id}",
+        calldata=encode_signed_objection_call(
+            build_objection_statement(posted_objection), posted_objection.signature
+        ),
         subject=subject,
         priority=_PRIORITY,
-        deadline=posted.deadline,
+        deadline=posted_objection.deadline,
     )
     intent_id = uow.outbox.intents.add(request, account_context.stamp)
     if intent_id is None:
-        uow.objection_inbox.mark_ended(posted, account_context.stamp.at, "it was planned before")
+        uow.objection_inbox.mark_ended(
+            posted_objection, account_context.stamp.at, "it was planned before"
+        )
     else:
-        uow.objection_inbox.set_intent(posted, intent_id)
+        uow.objection_inbox.set_intent(posted_objection, intent_id)
     return StepResult(f"{SUBMIT_OBJECTION} planned", intent_id, subject)
 
 
-def _format_objection_subject(posted: PostedObjection) -> str:
-    return f"objection={posted.node}:{posted.seq}"
+def _format_objection_subject(posted_objection: PostedObjection) -> str:
+    return f"objection={posted_objection.node}:{posted_objection.seq}"
 
 
-def build_objection_statement(posted: PostedObjection) -> ObjectionStatement:
+def build_objection_statement(posted_objection: PostedObjection) -> ObjectionStatement:
     """Return the objection statement that the node signed."""
     field_names = [field.name for field in fields(ObjectionStatement)]
-    return ObjectionStatement(**{name: getattr(posted, name) for name in field_names})
+    return ObjectionStatement(**{name: getattr(posted_objection, name) for name in field_names})
 
 
 def find_withdrawal_reason(
-    context: KickoutContext, uow: UnitOfWork, posted: PostedObjection
+    context: KickoutContext, uow: UnitOfWork, posted_objection: PostedObjection
 ) -> str | None:
     """Return why a posted objection must be withdrawn, or None if it can be submitted.
 
     An objection is withdrawn if the contract would reject it, or if it would have no effect.
     """
-    if not is_kickout_due_at_head(uow, posted.node, posted.due_since, context.policy.rules):
+    if not is_kickout_due_at_head(
+        uow, posted_objection.node, posted_objection.due_since, context.policy.rules
+    ):
         return "the kickout is no longer due"
     if any(
-        objection.seq >= posted.seq or objection.due_since == posted.due_since
-        for objection in uow.objections.list_for_node(posted.node)
+        objection.seq >= posted_objection.seq or objection.due_since == posted_objection.due_since
+        for objection in uow.objections.list_for_node(posted_objection.node)
     ):
         return "the node has objected on the chain itself"
-    return "its deadline has passed" if posted.deadline < load_cursor_time(uow) else None
+    return "its deadline has passed" if posted_objection.deadline < load_cursor_time(uow) else None
 
 
 class BringObjectionCall(ContractCall):

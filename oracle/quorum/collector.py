@@ -216,7 +216,7 @@ def build_signed_statement(message: ReportMessage) -> SignedStatement:
 
 
 def refetch_recent_statements(
-    context: QuorumContext, report_headers: list[StoredReportHeader]
+    context: QuorumContext, stored_reports: list[StoredReportHeader]
 ) -> None:
     """Fetch the statements of the newest signed or accepted rounds from the other reporters.
 
@@ -227,9 +227,9 @@ def refetch_recent_statements(
     if context.peers is None:
         return
     rounds = {
-        report_header.cut.head_round + 1
-        for report_header in report_headers
-        if report_header.digest is not None or report_header.state is ReportState.LANDED
+        stored_report.header.head_round + 1
+        for stored_report in stored_reports
+        if stored_report.digest is not None or stored_report.state is ReportState.LANDED
     }
     for round_number in sorted(rounds)[-_MAX_REVIEWED_ROUNDS:]:
         refetch_peer_statements(context, round_number)

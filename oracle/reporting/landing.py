@@ -23,29 +23,29 @@ REPORT_MISSED = "report missed"
 
 
 def mark_landed_reports(
-    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader]
+    context: ReportingContext, heads: Heads, stored_reports: list[StoredReportHeader]
 ) -> StepResult | None:
     """Mark reports as landed once their round is final, or return None if there are none.
 
     An accepted round counts regardless of its sender. It also counts if the report is stored as
     `missed`, because this reporter's own push was too late.
     """
-    open_cuts = [
-        stored_cut
-        for stored_cut in cuts
-        if stored_cut.cut.is_due
+    open_reports = [
+        stored_report
+        for stored_report in stored_reports
+        if stored_report.header.is_due
         and (
-            stored_cut.state is ReportState.DUE
-            or (stored_cut.state is ReportState.MISSED and stored_cut.digest is not None)
+            stored_report.state is ReportState.DUE
+            or (stored_report.state is ReportState.MISSED and stored_report.digest is not None)
         )
     ]
-    if not open_cuts:
+    if not open_reports:
         return None
     with context.account_context.store.read_transaction() as uow:
         landed_periods = [
-            stored_cut.cut.period
-            for stored_cut in open_cuts
-            if _has_report_landed(context, uow, stored_cut, heads)
+            stored_report.header.period
+            for stored_report in open_reports
+            if _has_report_landed(context, uow, stored_report, heads)
         ]
     if not landed_periods:
         return None
@@ -56,18 +56,18 @@ def mark_landed_reports(
 
 
 def mark_missed_reports(
-    context: ReportingContext, cuts: list[StoredReportHeader]
+    context: ReportingContext, stored_reports: list[StoredReportHeader]
 ) -> StepResult | None:
     """Mark signed reports that can no longer land as missed, or return None if there are none.
 
     A report whose push is still unfinished is skipped, because the push decides its outcome.
     """
-    signed_cuts = [
-        stored_cut
-        for stored_cut in cuts
-        if stored_cut.state is ReportState.DUE and stored_cut.digest is not None
+    signed_reports = [
+        stored_report
+        for stored_report in stored_reports
+        if stored_report.state is ReportState.DUE and stored_report.digest is not None
     ]
-    if not signed_cuts:
+    if not signed_reports:
         return None
     with context.account_context.store.read_transaction() as uow:
         account = (
@@ -75,20 +75,22 @@ def mark_missed_reports(
             if context.account_context.sender_account.has_payer
             else None
         )
-        unfinished = [] if account is None else uow.outbox.intents.list_unfinished(account)
-        pushed_digests = {intent.request.digest for intent in unfinished}
-        reasons = [
-            (stored_cut.cut.period, _find_missed_reason_in_index(uow, stored_cut))
-            for stored_cut in signed_cuts
-            if stored_cut.digest not in pushed_digests
+        unfinished_intents = [] if account is None else uow.outbox.intents.list_unfinished(account)
+        pushed_digests = {intent.request.digest for intent in unfinished_intents}
+        periods_with_reasons = [
+            (stored_report.header.period, _find_missed_reason_in_index(uow, stored_report))
+            for stored_report in signed_reports
+            if stored_report.digest not in pushed_digests
         ]
-    missed_periods = [(period, reason) for period, reason in reasons if reason is not None]
+    missed_periods = [
+        (period, reason) for period, reason in periods_with_reasons if reason is not None
+    ]
     detail = "; ".join(f"period {period}: {reason}" for period, reason in missed_periods)
     return _store_missed_reports(context, missed_periods, detail)
 
 
 def mark_unsigned_reports_as_missed(
-    context: ReportingContext, cuts: list[StoredReportHeader], status: RootsStatus
+    context: ReportingContext, stored_reports: list[StoredReportHeader], status: RootsStatus
 ) -> StepResult | None:
     """Mark unsigned reports that can no longer be accepted as missed.
 
@@ -96,17 +98,18 @@ def mark_unsigned_reports_as_missed(
     so nothing is marked unless it agrees with the indexed events, and only the time of a final
     block can end a report.
     """
-    unsigned_cuts = [
-        stored_cut.cut
-        for stored_cut in cuts
-        if stored_cut.state is ReportState.DUE and stored_cut.digest is None
+    unsigned_headers = [
+        stored_report.header
+        for stored_report in stored_reports
+        if stored_report.state is ReportState.DUE and stored_report.digest is None
     ]
     with context.account_context.store.read_transaction() as uow:
         final_block = find_final_block(uow)
         if final_block is None or find_status_mismatch(uow, status) is not None:
             return None
     periods_with_reasons = [
-        (cut.period, find_missed_reason(cut, status, final_block)) for cut in unsigned_cuts
+        (header.period, find_missed_reason(header, status, final_block))
+        for header in unsigned_headers
     ]
     missed_periods = [
         (period, reason) for period, reason in periods_with_reasons if reason is not None
@@ -115,25 +118,25 @@ def mark_unsigned_reports_as_missed(
 
 
 def _store_missed_reports(
-    context: ReportingContext, missed: list[tuple[int, str]], detail: str
+    context: ReportingContext, missed_periods: list[tuple[int, str]], detail: str
 ) -> StepResult | None:
     """Store the reports of these periods as missed, or return None if there are no periods."""
-    if not missed:
+    if not missed_periods:
         return None
     with context.account_context.write_transaction() as uow:
-        for period, reason in missed:
+        for period, reason in missed_periods:
             uow.reports.set_state(period, ReportState.MISSED, reason)
     return StepResult(REPORT_MISSED, None, detail)
 
 
-def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
+def format_missed_periods(missed_periods: Sequence[tuple[int, str]]) -> str:
     """Format missed periods (in ascending order), merging neighbours with the same reason."""
-    return "; ".join(_iter_missed_spans(missed))
+    return "; ".join(_iter_missed_spans(missed_periods))
 
 
-def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
-    for reason, same_reason in groupby(missed, key=lambda span_text: span_text[1]):
-        periods = [period for period, _ in same_reason]
+def _iter_missed_spans(missed_periods: Sequence[tuple[int, str]]) -> Iterator[str]:
+    for reason, periods_with_reason in groupby(missed_periods, key=lambda span_text: span_text[1]):
+        periods = [period for period, _ in periods_with_reason]
         first_period = periods[0]
         last_period = periods[-1]
         span_text = (
@@ -159,36 +162,37 @@ def find_missed_reason(
     return None
 
 
-def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
+def is_report_accepted(uow: UnitOfWork, stored_report: StoredReportHeader) -> bool:
     """Return whether the contract accepted the signed report, even if its round is not final."""
-    accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
-    return accepted is not None and accepted.root == stored_cut.cut.root
+    accepted_round = uow.rounds.find_accepted_round(stored_report.header.head_round + 1)
+    return accepted_round is not None and accepted_round.root == stored_report.header.root
 
 
-def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
+def _find_missed_reason_in_index(uow: UnitOfWork, stored_report: StoredReportHeader) -> str | None:
     # Only the final block may decide. A report marked as missed is never sent, and a single
     # endpoint may have made up a newer block.
     final_block = find_final_block(uow)
     if final_block is None:
         return None
-    round_number = stored_cut.cut.head_round + 1
-    accepted = uow.rounds.find_accepted_round(round_number)
-    if accepted is not None:
+    round_number = stored_report.header.head_round + 1
+    accepted_round = uow.rounds.find_accepted_round(round_number)
+    if accepted_round is not None:
         is_final_with_other_root = (
-            accepted.root != stored_cut.cut.root and accepted.at.block <= final_block.number
+            accepted_round.root != stored_report.header.root
+            and accepted_round.at.block <= final_block.number
         )
         return f"another report became round {round_number}" if is_final_with_other_root else None
-    return "its deadline passed" if final_block.time > stored_cut.cut.deadline else None
+    return "its deadline passed" if final_block.time > stored_report.header.deadline else None
 
 
 def _has_report_landed(
-    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
+    context: ReportingContext, uow: UnitOfWork, stored_report: StoredReportHeader, heads: Heads
 ) -> bool:
-    accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
+    accepted_round = uow.rounds.find_accepted_round(stored_report.header.head_round + 1)
     # It is enough to compare roots. The root depends on the as-of block, whose hash the contract
     # has checked.
     return (
-        accepted is not None
-        and accepted.root == stored_cut.cut.root
-        and context.account_context.is_final(accepted.at.block, heads)
+        accepted_round is not None
+        and accepted_round.root == stored_report.header.root
+        and context.account_context.is_final(accepted_round.at.block, heads)
     )

@@ -55,7 +55,10 @@ def prune_pieces(
         as_of.number,
         *(() if released_report is None else [released_report.as_of.number]),
         *uow.rounds.list_newest_as_of_blocks(KEPT_ROUNDS),
-        *(stored.cut.as_of for stored in uow.reports.list_headers_since(first_period)),
+        *(
+            stored_report.header.as_of
+            for stored_report in uow.reports.list_headers_since(first_period)
+        ),
     }
     uow.leaf_pieces.prune_except(kept_blocks)
 
@@ -63,8 +66,8 @@ def prune_pieces(
 def find_released_report(uow: UnitOfWork) -> Report | None:
     """Return the newest report that an operator released, or None if a later report landed."""
     period = uow.holds.find_newest_released_period()
-    newest_landed = uow.reports.find_newest_landed_period()
-    if period is None or (newest_landed is not None and newest_landed >= period):
+    newest_landed_period = uow.reports.find_newest_landed_period()
+    if period is None or (newest_landed_period is not None and newest_landed_period >= period):
         return None
     stored_report = uow.reports.get(period)
     return None if stored_report is None else stored_report.report
@@ -89,8 +92,8 @@ def load_last_round_leaves(
 
     Before the first round, there are no leaves, so the result is empty.
     """
-    accepted = uow.rounds.find_accepted_round(report.head_round)
-    if accepted is None:
+    accepted_round = uow.rounds.find_accepted_round(report.head_round)
+    if accepted_round is None:
         return b"" if report.head_round == 0 else None
-    pieced_round = load_pieced_round(uow, context.leaf_cache, accepted)
+    pieced_round = load_pieced_round(uow, context.leaf_cache, accepted_round)
     return None if pieced_round is None else load_leaves(uow, pieced_round)

@@ -67,7 +67,7 @@ class LeafTree:
         self._running_update: Future[None] | None = None
         self._must_stop = False
         # Block of this process's first report. Leaves need no comparison from this report on.
-        self._first_own_cut: int | None = None
+        self._first_own_report_block: int | None = None
         self._clear()
 
     def refresh(self, uow: UnitOfWork, as_of: BlockRef, *, needs_edits: bool) -> RoundTree:
@@ -86,8 +86,8 @@ class LeafTree:
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
         """Store the pieces that changed since the last report; call `refresh(as_of)` first."""
-        if self._first_own_cut is None:
-            self._first_own_cut = as_of.number
+        if self._first_own_report_block is None:
+            self._first_own_report_block = as_of.number
         dropped_pieces = self._tree.edits.dropped_pieces
         store_changed_pieces(uow, self._tree, as_of)
         self._store_dropped_pieces(uow, as_of, dropped_pieces)
@@ -193,7 +193,9 @@ class LeafTree:
         last_cut = self._find_resumable_cut(uow) if self._number is None else None
         if last_cut is not None and self._restore_cut(uow, last_cut):
             number = last_cut.as_of.number
-            self._needs_comparison = self._first_own_cut is None or number < self._first_own_cut
+            self._needs_comparison = (
+                self._first_own_report_block is None or number < self._first_own_report_block
+            )
 
     def _restore_cut(self, uow: UnitOfWork, report: Report) -> bool:
         """Restore an empty tree from the stored leaves of a report.

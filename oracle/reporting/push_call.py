@@ -43,22 +43,22 @@ def find_push_expiry_reason(
     context: ReportingContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> str | None:
     """Return why a sent push can no longer land, or None if the push has landed or still may."""
-    accepted = uow.rounds.find_accepted_round(push.request.round or 0)
-    if accepted is not None and _was_round_sent_by_push(uow, push, accepted):
+    accepted_round = uow.rounds.find_accepted_round(push.request.round or 0)
+    if accepted_round is not None and _was_round_sent_by_push(uow, push, accepted_round):
         return None
     statement = load_pushed_statement(context.quorum, uow, push, contract_status)
     return find_expiry_reason(uow, statement, contract_status)
 
 
-def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted: RoundAccepted) -> bool:
+def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted_round: RoundAccepted) -> bool:
     """Return whether the round was accepted in a transaction of this push."""
     slots = uow.outbox.slots
     slot = None if push.nonce is None else slots.find_slot(push.request.account, push.nonce)
     if slot is None:
         return False
-    block = accepted.at.block
+    block = accepted_round.at.block
     return any(
-        log.index == accepted.at.log
+        log.index == accepted_round.at.log
         and log.tx_hash in {attempt.signed.tx_hash for attempt in slots.list_attempts(slot)}
         for log in uow.logs.iterate_between(block, block)
     )
@@ -122,8 +122,8 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
         or stored_report.digest != request.digest
     ):
         return False
-    is_taken = uow.rounds.find_accepted_round(request.round) is not None
-    return not is_taken and (cursor is None or cursor.time <= request.deadline)
+    is_round_taken = uow.rounds.find_accepted_round(request.round) is not None
+    return not is_round_taken and (cursor is None or cursor.time <= request.deadline)
 
 
 class PushCall(ContractCall):
@@ -150,10 +150,10 @@ class PushCall(ContractCall):
         A held report is not sent, and a push whose change has become too small waits.
         """
         request = call.request
-        is_taken = (
+        is_round_taken = (
             request.round is not None and uow.rounds.find_accepted_round(request.round) is not None
         )
-        if is_taken and stage is not CallStage.ASSIGN:
+        if is_round_taken and stage is not CallStage.ASSIGN:
             return Decision.end(IntentState.SUPERSEDED, f"round {request.round} is taken")
         if stage is CallStage.WAIT:
             return Decision.proceed()
@@ -167,11 +167,11 @@ class PushCall(ContractCall):
         """Return whether the stuck push cannot land, or both pushes have the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
         with self._context.account_context.store.read_transaction() as uow:
-            is_hopeless = (
+            has_expired = (
                 find_push_expiry_reason(self._context, uow, stuck_call, contract_status)
                 is not None
             )
-        return is_hopeless or has_same_statement(stuck_call, ready_call)
+        return has_expired or has_same_statement(stuck_call, ready_call)
 
     @override
     def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
@@ -233,8 +233,8 @@ class PushCall(ContractCall):
         if stored_report.digest != call.request.digest:
             # The report was rebuilt after a reorg. This push was for the earlier block.
             return
-        accepted = uow.rounds.find_accepted_round(round_number)
+        accepted_round = uow.rounds.find_accepted_round(round_number)
         if reason is None:
             uow.reports.set_state(period, ReportState.LANDED)
-        elif accepted is None or accepted.root != stored_report.report.root:
+        elif accepted_round is None or accepted_round.root != stored_report.report.root:
             uow.reports.set_state(period, ReportState.MISSED, reason)

@@ -74,11 +74,11 @@ def _find_refusal_reason(context: AccountContext, uow: UnitOfWork) -> str | None
 def _find_embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:
     domain = context.account_context.sender_account.domain
     signer = context.account_context.sender_account.signer.address
-    until = uow.statements.find_embargo_end(domain.chain_id, domain.contract, signer)
+    embargo_end = uow.statements.find_embargo_end(domain.chain_id, domain.contract, signer)
     final_block = find_final_block(uow)
-    if until is None or (final_block is not None and final_block.time >= until):
+    if embargo_end is None or (final_block is not None and final_block.time >= embargo_end):
         return None
     return (
-        f"the signer signs nothing until chain time {until} is final, because statements from "
-        "its lost database may still land"
+        f"the signer signs nothing until chain time {embargo_end} is final, because statements "
+        "from its lost database may still land"
     )

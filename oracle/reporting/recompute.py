@@ -25,18 +25,18 @@ from oracle.store.report_repository import ReportState
 def build_report(
     uow: UnitOfWork,
     reader: EventReader,
-    folded: FoldedState,
+    folded_state: FoldedState,
     as_of: BlockRef,
     rules: Rules,
     settings: ReportSettings,
 ) -> Report:
-    """Return the report as of `as_of`, the last block of the state in `folded`.
+    """Return the report as of `as_of`, the last block of the state in `folded_state`.
 
     The report's changes are not computed, because this would need the leaves of the last round.
     """
-    contract_state = folded.contract_state
+    contract_state = folded_state.contract_state
     domain = load_domain(uow)
-    tree = build_tree_of_folded_state(uow, reader, folded, as_of.time, rules)
+    tree = build_tree_of_folded_state(uow, reader, folded_state, as_of.time, rules)
     root = tree.compute_round_root(
         domain.chain_id, domain.contract, contract_state.head_round + 1, as_of.number
     )
@@ -44,44 +44,44 @@ def build_report(
 
 
 def build_tree_of_folded_state(
-    uow: UnitOfWork, reader: EventReader, folded: FoldedState, time: int, rules: Rules
+    uow: UnitOfWork, reader: EventReader, folded_state: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
     """Return the tree of all nodes in a folded state, as of the block time `time`."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
-    nodes = folded.fold.ledger.nodes
+    nodes = folded_state.fold.ledger.nodes
     leaves = iter_linked_leaves(
         (nodes[address] for address in sorted(nodes)),
-        build_folded_scoring_context(uow, folded, time, policy),
+        build_folded_scoring_context(uow, folded_state, time, policy),
         keccak,
     )
     return RoundTree((leaf.encode() for leaf in leaves), keccak)
 
 
 def fold_round_tree(
-    uow: UnitOfWork, reader: EventReader, accepted: RoundAccepted, rules: Rules
+    uow: UnitOfWork, reader: EventReader, accepted_round: RoundAccepted, rules: Rules
 ) -> RoundTree | None:
     """Return the tree of all nodes in a round, folded from the stored logs.
 
     The result is None if the time of the round's as-of block is not stored.
     """
-    as_of = find_as_of_block(uow, accepted)
+    as_of = find_as_of_block(uow, accepted_round)
     if as_of is None:
         return None
-    folded = fold_state_up_to(uow, reader, rules, as_of.number)
-    return build_tree_of_folded_state(uow, reader, folded, as_of.time, rules)
+    folded_state = fold_state_up_to(uow, reader, rules, as_of.number)
+    return build_tree_of_folded_state(uow, reader, folded_state, as_of.time, rules)
 
 
-def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | None:
+def find_as_of_block(uow: UnitOfWork, accepted_round: RoundAccepted) -> BlockRef | None:
     """Return a round's as-of block from a report, header or log, or None if none is stored.
 
     The contract checked the hash of the block when it accepted the round.
     """
-    as_of_number = accepted.as_of
+    as_of_number = accepted_round.as_of
     for stored_report in uow.reports.list_between(as_of_number, as_of_number):
-        if stored_report.report.as_of.hash == accepted.as_of_hash:
+        if stored_report.report.as_of.hash == accepted_round.as_of_hash:
             return stored_report.report.as_of
     block = find_stored_block(uow, as_of_number)
-    return None if block is None or block.hash != accepted.as_of_hash else block
+    return None if block is None or block.hash != accepted_round.as_of_hash else block
 
 
 def find_last_block_of_period(

@@ -79,7 +79,11 @@ class ReportCutter(BlockHook):
 
     @override
     def select_stop_blocks(self, headers: Sequence[BlockRef], newest_block: int) -> list[BlockRef]:
-        return [old for old, new in pairwise(headers) if self.is_due(old, new, newest_block)]
+        return [
+            previous_header
+            for previous_header, header in pairwise(headers)
+            if self.is_due(previous_header, header, newest_block)
+        ]
 
     @override
     def on_window(
@@ -90,10 +94,16 @@ class ReportCutter(BlockHook):
         Reports of earlier periods are missing, because no reports are cut during backfill. The
         schedule of submissions needs this period (`domain.reports.round_schedule`).
         """
-        too_old = [old for old in headers if newest_block - old.number > self.header_depth]
-        if headers and not too_old:
+        old_headers = [
+            old_header
+            for old_header in headers
+            if newest_block - old_header.number > self.header_depth
+        ]
+        if headers and not old_headers:
             return
-        first_kept_block = headers[min(len(too_old), len(headers) - 1)] if headers else last_block
+        first_kept_block = (
+            headers[min(len(old_headers), len(headers) - 1)] if headers else last_block
+        )
         uow.reports.raise_first_complete_period(
             compute_period_number(first_kept_block.time, self.settings.period_seconds)
         )
@@ -179,19 +189,19 @@ class ReportCutter(BlockHook):
             self._round_lanes = head.root, self._load_or_fold_lanes(uow, head)
         return self._round_lanes[1]
 
-    def _load_or_fold_lanes(self, uow: UnitOfWork, accepted: RoundAccepted) -> Lanes:
+    def _load_or_fold_lanes(self, uow: UnitOfWork, accepted_round: RoundAccepted) -> Lanes:
         """Return the lanes of a round; they are empty if they cannot be computed.
 
         A database in which the report of the round was not cut, for example a new database, folds
         the state of the round once and stores its leaves.
         """
         cache = LeafCache()
-        pieced_round = load_pieced_round(uow, cache, accepted)
+        pieced_round = load_pieced_round(uow, cache, accepted_round)
         lanes = None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
         if lanes is not None:
             return lanes
-        tree = fold_round_tree(uow, self._reader, accepted, self._rules)
-        as_of = find_as_of_block(uow, accepted)
+        tree = fold_round_tree(uow, self._reader, accepted_round, self._rules)
+        as_of = find_as_of_block(uow, accepted_round)
         if tree is None or as_of is None:
             return array("H")
         # This database may already contain a different report as of the same block.

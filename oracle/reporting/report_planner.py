@@ -103,32 +103,37 @@ def plan_push(
     with context.account_context.store.read_transaction() as uow:
         # Export the holds again, because a hold ends when a report lands.
         update_hold_metrics(uow.holds.list_awaiting_operator())
-        cuts = load_current_cuts(uow, context.report_settings)
+        stored_reports = load_current_cuts(uow, context.report_settings)
         record_inherited_reports(context, uow)
         push_in_flight = _find_push_in_flight(context, uow)
-        has_no_work = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
+        has_no_work = not any(
+            _needs_work(context, uow, stored_report, heads) for stored_report in stored_reports
+        )
     if has_no_work:
         context.quorum.missing.clear()
         # The key is requested again only for the next report.
         context.quorum.missing.refusal_reason = None
     step = (
-        (mark_landed_reports(context, heads, cuts) or mark_missed_reports(context, cuts))
+        (
+            mark_landed_reports(context, heads, stored_reports)
+            or mark_missed_reports(context, stored_reports)
+        )
         if mark_outcomes
         else None
     )
     if step is None and not has_no_work:
         step = _sign_and_plan_push(
-            context, heads, cuts, push_in_flight, mark_outcomes=mark_outcomes
+            context, heads, stored_reports, push_in_flight, mark_outcomes=mark_outcomes
         )
     if step is None:
-        refetch_recent_statements(context.quorum, cuts)
+        refetch_recent_statements(context.quorum, stored_reports)
     return step
 
 
 def _sign_and_plan_push(
     context: ReportingContext,
     heads: Heads,
-    cuts: list[StoredReportHeader],
+    stored_reports: list[StoredReportHeader],
     push_in_flight: Intent | None,
     *,
     mark_outcomes: bool,
@@ -138,10 +143,12 @@ def _sign_and_plan_push(
     A push in flight does not prevent signing, because the other reporters may be ahead.
     """
     status = context.quorum.fetch_contract_status()
-    step = mark_unsigned_reports_as_missed(context, cuts, status) if mark_outcomes else None
+    step = (
+        mark_unsigned_reports_as_missed(context, stored_reports, status) if mark_outcomes else None
+    )
     if step is not None:
         return step
-    scheduled_report = _find_publishable_report(context, heads, cuts, status)
+    scheduled_report = _find_publishable_report(context, heads, stored_reports, status)
     if scheduled_report is None:
         return None
     is_free = push_in_flight is None or _is_push_stuck(context, push_in_flight, status)
@@ -164,15 +171,15 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
 
 
 def _needs_work(
-    context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
+    context: ReportingContext, uow: UnitOfWork, stored_report: StoredReportHeader, heads: Heads
 ) -> bool:
     """Return whether a report needs work that requires the contract's state."""
     if (
-        stored_cut.state is not ReportState.DUE
-        or stored_cut.cut.as_of > context.find_latest_reportable_block(heads)
+        stored_report.state is not ReportState.DUE
+        or stored_report.header.as_of > context.find_latest_reportable_block(heads)
     ):
         return False
-    return stored_cut.digest is None or not is_report_accepted(uow, stored_cut)
+    return stored_report.digest is None or not is_report_accepted(uow, stored_report)
 
 
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
@@ -201,7 +208,10 @@ def _is_push_stuck(context: ReportingContext, push: Intent, status: RootsStatus)
 
 
 def _find_publishable_report(
-    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
+    context: ReportingContext,
+    heads: Heads,
+    stored_reports: list[StoredReportHeader],
+    status: RootsStatus,
 ) -> _ScheduledReport | None:
     """Return the scheduled report, or None if there is none or reporting is blocked now.
 
@@ -211,22 +221,25 @@ def _find_publishable_report(
     with context.account_context.store.read_transaction() as uow:
         if find_reporting_obstacle(context, uow, heads, status) is not None:
             return None
-    scheduled = _prepare_scheduled_report(context, heads, cuts, status)
-    if scheduled is None:
+    scheduled_report = _prepare_scheduled_report(context, heads, stored_reports, status)
+    if scheduled_report is None:
         return None
     if status.rules_hash != context.rules_hash:
         raise TransientError(
             f"the contract requires rules {status.rules_hash}, but {context.rules_hash} are "
             "configured; nothing is published until they match"
         )
-    return scheduled
+    return scheduled_report
 
 
 def _prepare_scheduled_report(
-    context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
+    context: ReportingContext,
+    heads: Heads,
+    stored_reports: list[StoredReportHeader],
+    status: RootsStatus,
 ) -> _ScheduledReport | None:
     with context.account_context.store.read_transaction() as uow:
-        stored_report = load_scheduled_report(uow, context.report_settings, cuts, status)
+        stored_report = load_scheduled_report(uow, context.report_settings, stored_reports, status)
     if (
         stored_report is None
         or stored_report.report.as_of.number > context.find_latest_reportable_block(heads)
@@ -241,12 +254,13 @@ def _prepare_scheduled_report(
 def load_scheduled_report(
     uow: UnitOfWork,
     settings: ReportSettings,
-    cuts: list[StoredReportHeader],
+    stored_reports: list[StoredReportHeader],
     status: RootsStatus,
 ) -> StoredReport | None:
     """Return the report that is scheduled for the next round, or None.
 
-    `cuts` come from `load_current_cuts`. A report that is held for an operator is skipped.
+    `stored_reports` come from `load_current_cuts`. A report that is held for an operator is
+    skipped.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -259,7 +273,7 @@ def load_scheduled_report(
         anchor_window=status.limits.anchor_window,
     )
     scheduled_cut = find_scheduled_report(
-        mark_unsignable_reports_not_due(uow, cuts),
+        mark_unsignable_reports_not_due(uow, stored_reports),
         uow.reports.get_first_complete_period(),
         moment,
         settings,
@@ -267,7 +281,9 @@ def load_scheduled_report(
     return None if scheduled_cut is None else uow.reports.get(scheduled_cut.period)
 
 
-def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
+def _sign_report(
+    context: ReportingContext, scheduled_report: _ScheduledReport
+) -> StepResult | None:
     """Sign the report if there is a signer and the report is not held.
 
     The result is None if there is nothing new.
@@ -276,75 +292,90 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
         return None
     with context.account_context.store.read_transaction() as uow:
         # The live statement of this round may belong to an earlier report.
-        live_statement = uow.statements.find_live(scheduled.record)
-        is_signed = live_statement is not None and live_statement.digest == scheduled.record.digest
+        live_statement = uow.statements.find_live(scheduled_report.record)
+        is_signed = (
+            live_statement is not None and live_statement.digest == scheduled_report.record.digest
+        )
         reason = (
             None
             if is_signed
-            else find_wrong_leaves_reason(context, uow, scheduled.report)
-            or find_hold_reason(context, uow, scheduled.report)
+            else find_wrong_leaves_reason(context, uow, scheduled_report.report)
+            or find_hold_reason(context, uow, scheduled_report.report)
         )
-        unverified = (
+        unverified_kickout = (
             None
             if is_signed or reason is not None
-            else find_unverified_kickout(context, uow, scheduled.report)
+            else find_unverified_kickout(context, uow, scheduled_report.report)
         )
-        stored_report = uow.reports.get(scheduled.report.period)
+        stored_report = uow.reports.get(scheduled_report.report.period)
     if reason is not None:
-        return hold_report(context, scheduled.report, reason)
+        return hold_report(context, scheduled_report.report, reason)
     context.quorum.missing.evidence_reason = (
         None
-        if unverified is None
-        else f"period {scheduled.report.period} makes the kickout of {unverified.node} due: "
-        f"{unverified.reason}"
+        if unverified_kickout is None
+        else f"period {scheduled_report.report.period} makes the kickout of "
+        f"{unverified_kickout.node} due: {unverified_kickout.reason}"
     )
-    if unverified is not None:
-        return verify_next_blocks(context, unverified)
+    if unverified_kickout is not None:
+        return verify_next_blocks(context, unverified_kickout)
     with start_span(
-        "report", round=scheduled.statement.round, period=scheduled.report.period
-    ) as traced:
-        signed = sign_once(
-            context.quorum, scheduled.statement, scheduled.record, scheduled.contract_status
+        "report", round=scheduled_report.statement.round, period=scheduled_report.report.period
+    ) as span:
+        signed_statement = sign_once(
+            context.quorum,
+            scheduled_report.statement,
+            scheduled_report.record,
+            scheduled_report.contract_status,
         )
-        traced.record_result({} if signed is None else {"digest": signed.digest})
-    if signed is None or (stored_report is not None and stored_report.digest == signed.digest):
+        span.record_result({} if signed_statement is None else {"digest": signed_statement.digest})
+    if signed_statement is None or (
+        stored_report is not None and stored_report.digest == signed_statement.digest
+    ):
         return None
     with context.account_context.write_transaction() as uow:
-        uow.reports.set_signed_round(scheduled.report.period, signed.round, signed.digest)
+        uow.reports.set_signed_round(
+            scheduled_report.report.period, signed_statement.round, signed_statement.digest
+        )
     context.quorum.missing.signer_reason = find_unknown_signer_reason(
-        context.quorum, scheduled.contract_status
+        context.quorum, scheduled_report.contract_status
     )
     return StepResult(
-        "report signed", None, f"round {signed.round}, period {scheduled.report.period}"
+        "report signed",
+        None,
+        f"round {signed_statement.round}, period {scheduled_report.report.period}",
     )
 
 
 def _plan_push_of_signed_report(
-    context: ReportingContext, scheduled: _ScheduledReport
+    context: ReportingContext, scheduled_report: _ScheduledReport
 ) -> StepResult | None:
     """Plan the push of a report that a quorum has signed, if this reporter transmits."""
     quorum_signatures = collect_signatures(
-        context.quorum, scheduled.record, scheduled.contract_status
+        context.quorum, scheduled_report.record, scheduled_report.contract_status
     )
     if quorum_signatures is None:
-        return _hold_disputed_report(context, scheduled)
+        return _hold_disputed_report(context, scheduled_report)
     context.quorum.missing.clear()
     if (
         not context.account_context.sender_account.has_payer
-        or not scheduled.contract_status.can_accept_round
+        or not scheduled_report.contract_status.can_accept_round
     ):
         return None
-    report, record = scheduled.report, scheduled.record
+    report, record = scheduled_report.report, scheduled_report.record
     calldata = encode_push_report_call(
-        scheduled.statement, scheduled.contract_status.head.config_count, quorum_signatures
+        scheduled_report.statement,
+        scheduled_report.contract_status.head.config_count,
+        quorum_signatures,
     )
     tries = _count_push_tries(context, record)
     if (
         tries is None
-        or not decide_report_submission(context, report, scheduled.contract_status).should_send
+        or not decide_report_submission(
+            context, report, scheduled_report.contract_status
+        ).should_send
     ):
         return None
-    block_time = scheduled.contract_status.block.time
+    block_time = scheduled_report.contract_status.block.time
     head_start_seconds = context.account_context.rank.head_start_seconds
     with context.account_context.store.read_transaction() as uow:
         if (
@@ -394,33 +425,37 @@ def _count_push_tries(context: ReportingContext, record: SignedStatement) -> int
 
 
 def _hold_disputed_report(
-    context: ReportingContext, scheduled: _ScheduledReport
+    context: ReportingContext, scheduled_report: _ScheduledReport
 ) -> StepResult | None:
     """Hold a report that can no longer get a quorum.
 
     The result is None if the report may still get a quorum, or if the report is already held.
     """
-    if scheduled.contract_status.head.quorum == 1:
+    if scheduled_report.contract_status.head.quorum == 1:
         return None
-    signer_tally = tally_signatures(context.quorum, scheduled.record, scheduled.contract_status)
-    block_time, reason = scheduled.contract_status.block.time, signer_tally.quorum_obstacle
+    signer_tally = tally_signatures(
+        context.quorum, scheduled_report.record, scheduled_report.contract_status
+    )
+    block_time, reason = scheduled_report.contract_status.block.time, signer_tally.quorum_obstacle
     waited_seconds = block_time - context.quorum.missing.record_statement_without_quorum(
-        scheduled.record.digest, block_time
+        scheduled_report.record.digest, block_time
     )
     is_late = reason is None and waited_seconds > context.report_settings.period_seconds
     context.quorum.missing.missing_reason = (
-        signer_tally.describe_missing_signatures(scheduled.record.round) if is_late else None
+        signer_tally.describe_missing_signatures(scheduled_report.record.round)
+        if is_late
+        else None
     )
-    return None if reason is None else hold_report(context, scheduled.report, reason)
+    return None if reason is None else hold_report(context, scheduled_report.report, reason)
 
 
 def record_inherited_reports(context: ReportingContext, uow: UnitOfWork) -> None:
     """Record which reports were cut before this process began to plan, or before a refold."""
-    inherited, refold_count = context.inherited_reports, get_refold_count(uow)
-    if inherited.refold_count != refold_count:
-        inherited.refold_count = refold_count
-        inherited.newest_period = uow.reports.find_newest_period()
-        inherited.compared_roots.clear()
+    inherited_reports, refold_count = context.inherited_reports, get_refold_count(uow)
+    if inherited_reports.refold_count != refold_count:
+        inherited_reports.refold_count = refold_count
+        inherited_reports.newest_period = uow.reports.find_newest_period()
+        inherited_reports.compared_roots.clear()
 
 
 def find_wrong_leaves_reason(
@@ -430,13 +465,13 @@ def find_wrong_leaves_reason(
 
     A report that this process has cut or compared since the last refold is not compared again.
     """
-    inherited = context.inherited_reports
-    if inherited.newest_period is None or report.period > inherited.newest_period:
+    inherited_reports = context.inherited_reports
+    if inherited_reports.newest_period is None or report.period > inherited_reports.newest_period:
         return None
-    if report.root in inherited.compared_roots:
+    if report.root in inherited_reports.compared_roots:
         return None
     wrong_count = LeafTree(context.policy.rules, context.policy).count_wrong_leaves(uow, report)
     if wrong_count == 0:
-        inherited.compared_roots.add(report.root)
+        inherited_reports.compared_roots.add(report.root)
         return None
     return f"{wrong_count}{WRONG_LEAVES_SUFFIX}"

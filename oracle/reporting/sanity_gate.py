@@ -40,14 +40,14 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
     these periods are distributed evenly over them. The list is empty if this is the first report.
     """
     period_activity = []
-    for (earlier, first_end), (later, last_end) in pairwise(
+    for (previous_period, first_end), (period, last_end) in pairwise(
         _load_period_ends(uow, report, periods + 2)
     ):
         if last_end > first_end:
             task_count, node_count = uow.activity.count_ended_tasks_and_nodes(
                 first_end + 1, last_end
             )
-            period_activity.append(Activity(task_count // (later - earlier), node_count))
+            period_activity.append(Activity(task_count // (period - previous_period), node_count))
     return period_activity[-periods - 1 :]
 
 
@@ -57,9 +57,9 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
     The pairs are sorted, oldest first.
     """
     earlier_ends = [
-        (stored.report.period, stored.report.as_of.number)
-        for stored in uow.reports.list_newest(limit)
-        if stored.report.period < report.period
+        (stored_report.report.period, stored_report.report.as_of.number)
+        for stored_report in uow.reports.list_newest(limit)
+        if stored_report.report.period < report.period
     ]
     return [*earlier_ends, (report.period, report.as_of.number)]
 
@@ -78,7 +78,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
 
 
 def mark_unsignable_reports_not_due(
-    uow: UnitOfWork, headers: Sequence[StoredReportHeader]
+    uow: UnitOfWork, stored_reports: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
     """Return the report headers, in which unsignable reports are marked as not due.
 
@@ -89,10 +89,11 @@ def mark_unsignable_reports_not_due(
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
     replacement_block = get_rules_replacement_block(uow)
     return [
-        header.cut._replace(is_due=False)
-        if header.cut.period in held_periods or header.cut.as_of <= replacement_block
-        else header.cut
-        for header in headers
+        stored_report.header._replace(is_due=False)
+        if stored_report.header.period in held_periods
+        or stored_report.header.as_of <= replacement_block
+        else stored_report.header
+        for stored_report in stored_reports
     ]
 
 
@@ -119,9 +120,9 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
 
 def update_hold_metrics(holds: list[ReportHold]) -> None:
     """Set the gauges of held and disputed reports."""
-    disputed = sum(hold.is_disputed for hold in holds)
-    quorum_metrics.HELD.set(len(holds) - disputed)
-    quorum_metrics.DISPUTED.set(disputed > 0)
+    disputed_count = sum(hold.is_disputed for hold in holds)
+    quorum_metrics.HELD.set(len(holds) - disputed_count)
+    quorum_metrics.DISPUTED.set(disputed_count > 0)
 
 
 def _find_change_hold_reason(

@@ -37,14 +37,14 @@ def decide_report_submission(
     return submission_decision
 
 
-def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecision) -> bool:
+def _is_current_fee_too_high(context: ReportingContext, decision: SubmissionDecision) -> bool:
     """Return whether the current fee exceeds the maximum fee for the report."""
-    if value.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
+    if decision.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
         # The cap is checked when the call is priced. It is not checked here, so that no endpoint
         # needs to be queried.
         return False
     fee_market = context.account_context.fetch_fee_market()
-    return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas
+    return fee_market.base_fee + fee_market.tip > decision.max_fee_per_gas
 
 
 def find_submission_obstacle(

@@ -40,7 +40,7 @@ _MAX_ERROR_LENGTH = 200
 class RemoteSigner:
     """Client of a remote signer for one account; `repr` shows only its address and host."""
 
-    __slots__ = ("_address", "_http", "_name", "_numbers", "_place")
+    __slots__ = ("_address", "_http", "_location", "_name", "_request_ids")
 
     def __init__(self, location: RemoteKey) -> None:
         """Read the credentials from their files; no request is sent yet.
@@ -49,7 +49,7 @@ class RemoteSigner:
             InputError: a certificate or token file is missing or readable by others.
         """
         self._address = Address(location.address.lower())
-        self._place = location
+        self._location = location
         self._name = urlsplit(location.url).hostname or "the remote signer"
         self._http = BoundedHttp(
             location.url,
@@ -58,7 +58,7 @@ class RemoteSigner:
             access=_build_http_access(location),
             watches_certificate=True,
         )
-        self._numbers = itertools.count(1)
+        self._request_ids = itertools.count(1)
 
     @override
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class RemoteSigner:
         """Request a signature of a report or an answer as full EIP-712 data. See `Signer`."""
         typed_data_json = json.dumps(build_typed_data(statement, domain))
         signature_hex = self._call_rpc(
-            self._place.typed_data_method, [self.address, typed_data_json]
+            self._location.typed_data_method, [self.address, typed_data_json]
         )
         signature = _decode_hex_result(signature_hex, self._name)
         if signature[-1:] in {b"\x00", b"\x01"}:
@@ -95,7 +95,7 @@ class RemoteSigner:
 
     def _call_rpc(self, method: str, parameters: list[object]) -> object:
         RPC_CALLS.labels(method).inc()
-        request_id = next(self._numbers)
+        request_id = next(self._request_ids)
         request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": parameters}
         try:
             with RPC_SECONDS.labels(method).time():
@@ -117,7 +117,7 @@ class RemoteSigner:
             RpcError: the signer did not respond in time.
             ValueError: the HTTP status is not 200, or the body exceeds the size limit.
         """
-        timeout_seconds = self._place.timeout_seconds
+        timeout_seconds = self._location.timeout_seconds
         # The total timeout protects against a server that sends its response byte by byte.
         response = self._http.post(json.dumps(request).encode(), timeout_seconds, timeout_seconds)
         if response.status != HTTPStatus.OK:

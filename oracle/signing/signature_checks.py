@@ -192,12 +192,14 @@ def verify_signed_transaction(
             f"{', '.join(mismatched_names)}"
         )
     parity, r, s = (int.from_bytes(field, "big") for field in fields[len(_FIELD_NAMES) :])
-    reassembled = assemble_signed_transaction(request, EcdsaSignature(r, s, parity), address)
-    if reassembled.raw != raw_transaction:
+    reassembled_transaction = assemble_signed_transaction(
+        request, EcdsaSignature(r, s, parity), address
+    )
+    if reassembled_transaction.raw != raw_transaction:
         raise WrongSignatureError(
             f"the signer of {address} returned a transaction that is not encoded canonically"
         )
-    return reassembled
+    return reassembled_transaction
 
 
 def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:

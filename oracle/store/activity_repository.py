@@ -116,8 +116,8 @@ class ActivityRepository:
         `first_block` limits the search; all rows below this block must be older than `since`.
         """
         table = reliability_change
-        newest_first = [table.c[name].desc() for name in (*Position._fields, "seq")]
-        row_age = func.row_number().over(partition_by=table.c.node, order_by=newest_first)
+        newest_first_columns = [table.c[name].desc() for name in (*Position._fields, "seq")]
+        row_age = func.row_number().over(partition_by=table.c.node, order_by=newest_first_columns)
         is_in_span = and_(table.c.block >= first_block, table.c.time >= since, table.c.time < time)
         ranked_rows = select(table, row_age.label("age")).where(is_in_span).subquery()
         order_columns = [ranked_rows.c[name] for name in (*Position._fields, "node")]
@@ -159,10 +159,10 @@ class ActivityRepository:
             .subquery()
         )
         # The order includes the position, because a block may contain several events.
-        order = ("node", "block", "tx", "log", "sub", "kind", "seq")
+        order_names = ("node", "block", "tx", "log", "sub", "kind", "seq")
         columns = [points.c[name] for name in ("node", "block", "time", "score", "h_after")]
         rows = self._connection.execute(
-            select(*columns).order_by(*(points.c[name] for name in order))
+            select(*columns).order_by(*(points.c[name] for name in order_names))
         )
         return {
             Address(encode_hex(address)): [NodeTrendPoint(*row[1:]) for row in node_rows]

@@ -132,14 +132,14 @@ def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
         yield copy
 
 
-def _copy_sqlite_file(source: Path, copy: Path) -> None:
+def _copy_sqlite_file(source: Path, copy_path: Path) -> None:
     # A write-ahead log next to the file contains the newest transactions, so it must be read.
     has_log = source.with_name(f"{source.name}-wal").exists()
     mode = "mode=ro" if has_log else "mode=ro&immutable=1"
     try:
         with (
             closing(sqlite3.connect(f"file:{quote(str(source))}?{mode}", uri=True)) as connection,
-            closing(sqlite3.connect(copy)) as copy_connection,
+            closing(sqlite3.connect(copy_path)) as copy_connection,
         ):
             connection.backup(copy_connection)
     except sqlite3.Error as error:

@@ -233,8 +233,8 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
         cast_to(bindparam(f"all_{column.name}"), postgresql.ARRAY(column.type))
         for column in target.columns
     ]
-    unnested = func.unnest(*arrays).table_valued(*column_names, name="given").render_derived()
-    insert = postgresql.insert(target).from_select(column_names, select(*unnested.columns))
+    unnested_rows = func.unnest(*arrays).table_valued(*column_names, name="given").render_derived()
+    insert = postgresql.insert(target).from_select(column_names, select(*unnested_rows.columns))
     return str(
         _apply_conflict_policy(insert, target, policy).compile(dialect=_get_dialect(dialect))
     )

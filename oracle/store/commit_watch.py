@@ -40,19 +40,20 @@ class CommitWatch(Protocol):
 class FileCommitWatch:
     """Compares SQLite's `data_version`, which every commit of another connection changes.
 
-    `committed` is notified of the commits of this process, so that they are detected immediately.
+    `commit_condition` is notified of the commits of this process, so that they are detected
+    immediately.
     """
 
-    def __init__(self, database: str, committed: Condition) -> None:
+    def __init__(self, database: str, commit_condition: Condition) -> None:
         self._connection = sqlite3.connect(database, timeout=0.0, check_same_thread=False)
-        self._committed = committed
+        self._commit_condition = commit_condition
         self._is_closed = False
         self._version = -1
         self._version = self._read_data_version()
 
     def wait(self, seconds: float) -> bool:
         """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
-        with self._committed:
+        with self._commit_condition:
             for _ in range(ceil(seconds / _POLL_SECONDS)):
                 if self._is_closed:
                     return False
@@ -60,12 +61,12 @@ class FileCommitWatch:
                 if version != self._version:
                     self._version = version
                     return True
-                self._committed.wait(_POLL_SECONDS)
+                self._commit_condition.wait(_POLL_SECONDS)
         return False
 
     def close(self) -> None:
         """End a running `wait`, and close the connection."""
-        with self._committed:
+        with self._commit_condition:
             self._is_closed = True
             self._connection.close()
 

@@ -232,7 +232,7 @@ class Store:
         # open.
         self._log_file: tuple[int, int] | None = None
         self._stop_readers: set[Callable[[], None]] = set()
-        self._committed = Condition()
+        self._commit_condition = Condition()
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
@@ -301,8 +301,8 @@ class Store:
                 raise UnknownCommitError(str(error)) from error
             raise
         self._was_written = True
-        with self._committed:
-            self._committed.notify_all()
+        with self._commit_condition:
+            self._commit_condition.notify_all()
 
     def _await_unknown_commit(self) -> None:
         """Wait until the server has ended the transaction whose COMMIT it did not confirm.
@@ -388,7 +388,7 @@ class Store:
     def watch_commits(self) -> CommitWatch:
         """Return a watch that detects the commits of all processes from now on."""
         watch: CommitWatch = (
-            FileCommitWatch(self._url.database or "", self._committed)
+            FileCommitWatch(self._url.database or "", self._commit_condition)
             if self._url.get_backend_name() == "sqlite"
             else ServerCommitWatch(self._url)
         )
@@ -423,12 +423,12 @@ class Store:
         with (
             self._translate_db_errors(),
             closing(self._read_engine.raw_connection()) as connection,
-            closing(sqlite3.connect(path)) as copy,
+            closing(sqlite3.connect(path)) as copy_connection,
         ):
             driver = connection.driver_connection
             try:
                 if isinstance(driver, sqlite3.Connection):
-                    driver.backup(copy)
+                    driver.backup(copy_connection)
             except sqlite3.Error as error:
                 raise TransientError(
                     f"{path.parent}: cannot create a copy of the database: {error}"

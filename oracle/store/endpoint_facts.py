@@ -46,12 +46,12 @@ class QuarantineRepository:
             return False
         is_unaudited = (coverage.c.endpoint == endpoint) & coverage.c.audited_by.is_(None)
         is_above_seamed = is_unaudited & (coverage.c.level > VerificationLevel.SEAMED.value)
-        lower_level = (
+        lower_level_statement = (
             update(coverage).where(is_above_seamed).values(level=VerificationLevel.SEAMED.value)
         )
-        clear_audits = update(coverage).where(coverage.c.audited_by == endpoint)
-        self._connection.execute(lower_level)
-        self._connection.execute(clear_audits.values(audited_by=None, audited_at=None))
+        clear_audits_statement = update(coverage).where(coverage.c.audited_by == endpoint)
+        self._connection.execute(lower_level_statement)
+        self._connection.execute(clear_audits_statement.values(audited_by=None, audited_at=None))
         is_by_endpoint = verified_block.c.endpoint == endpoint
         self._connection.execute(delete(verified_block).where(is_by_endpoint))
         return True

@@ -75,8 +75,8 @@ class RelayOutcomeRepository:
 
     def get_next_number(self) -> int:
         """Return the number for the next outcome to store."""
-        newest = self._connection.execute(select(func.max(relay_outcome.c.number))).scalar()
-        return 0 if newest is None else newest + 1
+        newest_number = self._connection.execute(select(func.max(relay_outcome.c.number))).scalar()
+        return 0 if newest_number is None else newest_number + 1
 
     def delete_before(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
         """Delete outcomes received before `before_ms`, and return their number.
@@ -103,8 +103,8 @@ class DrawEpochRepository:
 
     def list_newest(self, limit: int) -> list[StoredEpoch]:
         """Return the last `limit` epochs, oldest first."""
-        rows = select(draw_epoch).order_by(draw_epoch.c.start_ms.desc()).limit(limit)
-        return [StoredEpoch(*row) for row in self._connection.execute(rows)][::-1]
+        query = select(draw_epoch).order_by(draw_epoch.c.start_ms.desc()).limit(limit)
+        return [StoredEpoch(*row) for row in self._connection.execute(query)][::-1]
 
 
 class NodeCheckRepository:

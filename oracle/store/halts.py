@@ -84,16 +84,16 @@ class HaltRepository:
         )
         return True
 
-    def clear(self, name: str, cleared: HaltClearRecord) -> bool:
+    def clear(self, name: str, clear_record: HaltClearRecord) -> bool:
         """Clear a halt and keep it as history. Return False if it is not open."""
         is_open = (halt.c.name == name) & halt.c.cleared_time.is_(None)
         clear_statement = (
             update(halt)
             .where(is_open)
             .values(
-                cleared_time=cleared.time,
-                cleared_by=escape_nul(cleared.by),
-                cleared_reason=escape_nul(cleared.reason),
+                cleared_time=clear_record.time,
+                cleared_by=escape_nul(clear_record.by),
+                cleared_reason=escape_nul(clear_record.reason),
             )
         )
         return self._connection.execute(clear_statement).rowcount == 1
@@ -144,11 +144,11 @@ def _decode_halt_row(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
         None if our_hash is None else Hash(our_hash),
         None if their_hash is None else Hash(their_hash),
     )
-    cleared = None
+    clear_record = None
     if row.cleared_time is not None:
         cleared_by = unescape_nul(row.cleared_by) or ""
         reason = unescape_nul(row.cleared_reason) or ""
-        cleared = HaltClearRecord(row.cleared_time, cleared_by, reason)
+        clear_record = HaltClearRecord(row.cleared_time, cleared_by, reason)
     return Halt(
         id=row.id,
         name=row.name,
@@ -156,5 +156,5 @@ def _decode_halt_row(row: Any) -> Halt:  # noqa: ANN401  a row of any driver
         since_time=row.since_time,
         reason=unescape_nul(row.reason) or "",
         evidence=None if row.block is None else evidence,
-        cleared=cleared,
+        cleared=clear_record,
     )

@@ -141,12 +141,14 @@ class ScoreRepository:
         The span is from `first_time` to `last_time`, both included. The first list has at most
         `earlier_limit` scores.
         """
-        earlier = self._load_newest(_SCORES_BEFORE, node, earlier_limit, first_time=first_time)
+        earlier_scores = self._load_newest(
+            _SCORES_BEFORE, node, earlier_limit, first_time=first_time
+        )
         rows = self._connection.execute(
             _SCORES_BETWEEN,
             {"node": decode_hex(node), "first_time": first_time, "last_time": last_time},
         )
-        return earlier, list(map(_decode_score_row, rows))
+        return earlier_scores, list(map(_decode_score_row, rows))
 
     def find_first_score_time(self, node: Address) -> int | None:
         """Return the time of the node's first score, or None if it has none."""
@@ -307,7 +309,9 @@ class KickoutRepository:
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
         """Save opened and closed intervals; if an interval occurs several times, save the last."""
-        latest_by_start = {(interval.node, interval.opened_at): interval for interval in intervals}
+        interval_by_start = {
+            (interval.node, interval.opened_at): interval for interval in intervals
+        }
         upsert_rows(
             self._connection,
             kickout,
@@ -317,7 +321,7 @@ class KickoutRepository:
                     *interval.opened_at,
                     *(interval.closed_at or _STILL_OPEN),
                 )
-                for interval in latest_by_start.values()
+                for interval in interval_by_start.values()
             ],
         )
 

@@ -94,11 +94,13 @@ class HistoryRows:
         `due` is True for a start and False for an end. `since` is the position of the interval's
         start.
         """
-        opened = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
-        closed = select(kickout).where(kickout.c.closed_block.between(blocks.first, blocks.last))
+        opened_query = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
+        closed_query = select(kickout).where(
+            kickout.c.closed_block.between(blocks.first, blocks.last)
+        )
         rows: list[Row] = [
             (*decode_position(row), encode_hex(row.node), True, *decode_position(row))
-            for row in self._connection.execute(opened)
+            for row in self._connection.execute(opened_query)
         ]
         rows += [
             (
@@ -107,7 +109,7 @@ class HistoryRows:
                 False,
                 *decode_position(row),
             )
-            for row in self._connection.execute(closed)
+            for row in self._connection.execute(closed_query)
         ]
         return sorted(rows)
 

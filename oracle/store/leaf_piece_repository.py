@@ -115,19 +115,19 @@ class LeafPieceRepository:
             as_of_blocks_by_piece[piece].append(as_of)
         sorted_blocks = sorted(kept_blocks)
         for piece, as_of_blocks in as_of_blocks_by_piece.items():
-            for unused in _find_unused(as_of_blocks, sorted_blocks):
+            for unused_block in _find_unused_blocks(as_of_blocks, sorted_blocks):
                 self._connection.execute(
                     delete(leaf_piece).where(
-                        leaf_piece.c.piece == piece, leaf_piece.c.as_of == unused
+                        leaf_piece.c.piece == piece, leaf_piece.c.as_of == unused_block
                     )
                 )
 
 
-def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
+def _find_unused_blocks(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
     """Return the as-of blocks that are not the newest ones up to any kept block."""
     used_blocks = {
         as_of_blocks[index - 1]
-        for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)
+        for index in (bisect_right(as_of_blocks, kept_block) for kept_block in kept_blocks)
         if index
     }
     return [block for block in as_of_blocks if block not in used_blocks]

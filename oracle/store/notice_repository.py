@@ -174,12 +174,14 @@ class NoticeRepository:
         """Return the nodes whose `begin_kind` notice was not followed by one of `end_kinds`."""
         is_of_these_kinds = notice.c.kind.in_([begin_kind, *end_kinds])
         newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
-        newest = (
+        newest_seq_by_node = (
             newest_by_node.where(is_of_these_kinds, notice.c.undone_by.is_(None))
             .group_by(notice.c.node)
             .subquery()
         )
-        query = select(notice.c.node).join(newest, notice.c.seq == newest.c.seq)
+        query = select(notice.c.node).join(
+            newest_seq_by_node, notice.c.seq == newest_seq_by_node.c.seq
+        )
         rows = self._connection.execute(query.where(notice.c.kind == begin_kind)).scalars()
         return {Address(encode_hex(address)) for address in rows}
 

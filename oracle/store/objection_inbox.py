@@ -45,18 +45,18 @@ class ObjectionInbox:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, posted: PostedObjection) -> None:
+    def add(self, posted_objection: PostedObjection) -> None:
         """Store a newly posted objection, ignoring the fields for its id, call and end."""
         row = {
-            "node": decode_hex(posted.node),
-            "seq": posted.seq,
-            "due_since": posted.due_since,
-            "reason": posted.reason,
-            "text": posted.text.encode(),
-            "deadline": posted.deadline,
-            "signature": posted.signature,
-            "received_at": posted.received_at,
-            "reserved_gas": posted.reserved_gas,
+            "node": decode_hex(posted_objection.node),
+            "seq": posted_objection.seq,
+            "due_since": posted_objection.due_since,
+            "reason": posted_objection.reason,
+            "text": posted_objection.text.encode(),
+            "deadline": posted_objection.deadline,
+            "signature": posted_objection.signature,
+            "received_at": posted_objection.received_at,
+            "reserved_gas": posted_objection.reserved_gas,
         }
         self._connection.execute(insert(objection_inbox).values(row))
 
@@ -97,16 +97,16 @@ class ObjectionInbox:
         query = select(objection_inbox).where(objection_inbox.c.intent_id == intent_id)
         return next(iter(self._select_objections(query)), None)
 
-    def set_intent(self, posted: PostedObjection, intent_id: int) -> None:
+    def set_intent(self, posted_objection: PostedObjection, intent_id: int) -> None:
         """Store the call that submits an objection."""
-        self._update(posted, intent_id=intent_id)
+        self._update(posted_objection, intent_id=intent_id)
 
-    def mark_ended(self, posted: PostedObjection, at: int, reason: str | None) -> None:
+    def mark_ended(self, posted_objection: PostedObjection, at: int, reason: str | None) -> None:
         """End an objection at time `at` (unix seconds); `reason` is None if it is on chain."""
-        self._update(posted, ended_at=at, ended_reason=reason)
+        self._update(posted_objection, ended_at=at, ended_reason=reason)
 
-    def _update(self, posted: PostedObjection, **values: object) -> None:
-        statement = update(objection_inbox).where(objection_inbox.c.id == posted.id)
+    def _update(self, posted_objection: PostedObjection, **values: object) -> None:
+        statement = update(objection_inbox).where(objection_inbox.c.id == posted_objection.id)
         self._connection.execute(statement.values(values))
 
     def _select_objections(self, query: Any) -> list[PostedObjection]:  # noqa: ANN401  a select of the table

@@ -85,7 +85,7 @@ class StoredReport:
 class StoredReportHeader(NamedTuple):
     """A report without its content: its period and blocks, and its outcome."""
 
-    cut: ReportHeader
+    header: ReportHeader
     state: ReportState
     round: int | None
     digest: Hash | None
@@ -126,14 +126,14 @@ class ReportRepository:
 
     def find_newest_landed_period(self) -> int | None:
         """Return the highest period whose report was accepted, or None if there is none."""
-        landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
-        newest_query = landed.order_by(report.c.period.desc()).limit(1)
+        landed_query = select(report.c.period).where(report.c.state == ReportState.LANDED)
+        newest_query = landed_query.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest_query).scalar_one_or_none()
 
     def find_first_due_period(self) -> int | None:
         """Return the lowest period whose report is still to be sent or accepted, or None."""
-        due = select(report.c.period).where(report.c.state == ReportState.DUE)
-        lowest_query = due.order_by(report.c.period).limit(1)
+        due_query = select(report.c.period).where(report.c.state == ReportState.DUE)
+        lowest_query = due_query.order_by(report.c.period).limit(1)
         return self._connection.execute(lowest_query).scalar_one_or_none()
 
     def get(self, period: int) -> StoredReport | None:
@@ -242,7 +242,7 @@ class ReportRepository:
 
 def _decode_header_row(row: Any) -> StoredReportHeader:  # noqa: ANN401  a row of any driver
     return StoredReportHeader(
-        cut=ReportHeader(
+        header=ReportHeader(
             period=row.period,
             as_of=row.as_of_number,
             as_of_time=row.as_of_time,
@@ -348,9 +348,11 @@ class HoldRepository:
         """Return the held reports after the newest accepted report, by period."""
         held_reports = self.list_held()
         # Usually no report is held. The query is then skipped.
-        newest_landed = self._reports.find_newest_landed_period() if held_reports else None
+        newest_landed_period = self._reports.find_newest_landed_period() if held_reports else None
         return [
-            hold for hold in held_reports if newest_landed is None or hold.period > newest_landed
+            hold
+            for hold in held_reports
+            if newest_landed_period is None or hold.period > newest_landed_period
         ]
 
     def is_awaiting_operator(self) -> bool:
@@ -359,8 +361,8 @@ class HoldRepository:
 
     def find_newest_released_period(self) -> int | None:
         """Return the newest period that an operator released, or None if there is none."""
-        released = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
-        newest_query = released.order_by(report_hold.c.period.desc()).limit(1)
+        released_query = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
+        newest_query = released_query.order_by(report_hold.c.period.desc()).limit(1)
         return self._connection.execute(newest_query).scalar_one_or_none()
 
     def get(self, period: int) -> ReportHold | None:

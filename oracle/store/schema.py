@@ -253,10 +253,10 @@ def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState
     revisions = ScriptDirectory.from_config(config).iterate_revisions(
         "head", previous.found_revision or "base"
     )
-    rewritten = {
+    rewritten_tables = {
         name for revision in revisions for name in getattr(revision.module, "REWRITTEN", ())
     }
-    columns = list_compared_columns(connection, rewritten)
+    columns = list_compared_columns(connection, rewritten_tables)
     checksums = compute_table_checksums(connection, columns)
     _upgrade_to_head(config)
     changed_tables = find_changed_tables(connection, columns, checksums)
@@ -301,11 +301,12 @@ def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
 
 
 def list_compared_columns(
-    connection: Connection, rewritten: Collection[str]
+    connection: Connection, rewritten_tables: Collection[str]
 ) -> dict[str, list[str]]:
     """Return the columns to compare in each table, or none if its rows are only counted.
 
-    `rewritten` contains the tables and columns (`TABLE` or `TABLE.COLUMN`) that are left out.
+    `rewritten_tables` contains the tables and columns (`TABLE` or `TABLE.COLUMN`) that are left
+    out.
     """
     inspector = inspect(connection)
     return {
@@ -314,10 +315,10 @@ def list_compared_columns(
         else [
             info["name"]
             for info in inspector.get_columns(name)
-            if f"{name}.{info['name']}" not in rewritten
+            if f"{name}.{info['name']}" not in rewritten_tables
         ]
         for name in inspector.get_table_names()
-        if name != _REVISION_TABLE.name and name not in rewritten
+        if name != _REVISION_TABLE.name and name not in rewritten_tables
     }
 
 

@@ -131,23 +131,26 @@ class SubscriptionRepository:
             .order_by(notice.c.seq.desc())
             .limit(1)
         )
-        seq = self._connection.execute(newest_network_seq).scalar_one_or_none() or 0
-        progress = notify_place.c
-        has_notice = (progress.seq < seq) | exists().where(
-            notice.c.node == subscription.c.node, notice.c.seq > progress.seq
+        newest_seq = self._connection.execute(newest_network_seq).scalar_one_or_none() or 0
+        progress_columns = notify_place.c
+        has_notice = (progress_columns.seq < newest_seq) | exists().where(
+            notice.c.node == subscription.c.node, notice.c.seq > progress_columns.seq
         )
         is_active = subscription.c.state == SubscriptionState.ACTIVE
         is_new = subscription.c.state == SubscriptionState.NEW
         query = (
             select(subscription)
-            .join(notify_place, progress.target == literal(_PROGRESS_PREFIX) + subscription.c.id)
+            .join(
+                notify_place,
+                progress_columns.target == literal(_PROGRESS_PREFIX) + subscription.c.id,
+            )
             .where(
                 # This is the same condition as in `DeliveryProgress.is_due`.
-                not_(progress.next_at.between(time + 1, time + MAX_RETRY_SECONDS)),
+                not_(progress_columns.next_at.between(time + 1, time + MAX_RETRY_SECONDS)),
                 is_new | (is_active & has_notice),
                 subscription.c.id.not_in(excluded_ids),
             )
-            .order_by(progress.next_at, progress.seq, subscription.c.id)
+            .order_by(progress_columns.next_at, progress_columns.seq, subscription.c.id)
             .limit(limit)
         )
         return [_decode_row(row) for row in self._connection.execute(query)]
@@ -176,8 +179,8 @@ class SubscriptionRepository:
         )
 
     def _update(self, subscription_id: str, **values: Any) -> None:  # noqa: ANN401  columns
-        row = subscription.c.id == subscription_id
-        self._connection.execute(update(subscription).where(row).values(**values))
+        is_subscription = subscription.c.id == subscription_id
+        self._connection.execute(update(subscription).where(is_subscription).values(**values))
 
     def _select(self, *conditions: ColumnElement[bool]) -> list[Subscription]:
         order_columns = subscription.c.created_at, subscription.c.id

@@ -127,10 +127,10 @@ class _PricedCall:
 def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
     """Check the most urgent planned calls and make them ready, or return None for no change."""
     with context.store.read_transaction() as uow:
-        planned = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
-        for intent in planned:
+        planned_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
+        for intent in planned_intents:
             context.first_seen.record_first_block(intent.id, heads.latest.number)
-        due_intents = _select_due_intents(uow, context, planned, heads)
+        due_intents = _select_due_intents(uow, context, planned_intents, heads)
     batch_size = context.batch_size
     batches = (
         due_intents[start : start + batch_size] for start in range(0, len(due_intents), batch_size)
@@ -194,7 +194,7 @@ def defer_or_end_call(
 
 
 def _select_due_intents(
-    uow: UnitOfWork, context: AccountContext, planned: Sequence[Intent], heads: Heads
+    uow: UnitOfWork, context: AccountContext, planned_intents: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
     """Return the calls whose `not_before` has passed, and those that must end earlier.
 
@@ -202,7 +202,9 @@ def _select_due_intents(
     next round. The same applies if a pause of the contract has ended before the expected time.
     """
     now = heads.latest.time
-    early_intents = [intent for intent in planned if (intent.request.not_before or 0) > now]
+    early_intents = [
+        intent for intent in planned_intents if (intent.request.not_before or 0) > now
+    ]
     early_decisions = (
         decide_calls(uow, context, early_intents, heads, CallStage.WAIT) if early_intents else []
     )
@@ -212,7 +214,7 @@ def _select_due_intents(
         if decision.is_accepted
         and (intent.request.deadline is None or now <= intent.request.deadline)
     }
-    return [intent for intent in planned if intent.id not in undecided_ids]
+    return [intent for intent in planned_intents if intent.id not in undecided_ids]
 
 
 def _decide_calls_before_preflight(
@@ -269,8 +271,12 @@ def _admit_call_batch(
         for check in checks
         if not check.is_call_admissible
     ]
-    admissible = [check for check in checks if check.is_call_admissible]
-    steps += _mark_affordable_calls_ready(context, admissible, heads) if admissible else []
+    admissible_checks = [check for check in checks if check.is_call_admissible]
+    steps += (
+        _mark_affordable_calls_ready(context, admissible_checks, heads)
+        if admissible_checks
+        else []
+    )
     yield from (step for step in steps if step is not None)
 
 
@@ -284,7 +290,7 @@ def _mark_affordable_calls_ready(
         for check in checks
     ]
     TOO_BIG.labels(context.role).set(int(None in gas_limits))
-    over_block_gas = [
+    checks_over_block_gas = [
         check for check, gas_limit in zip(checks, gas_limits, strict=True) if gas_limit is None
     ]
     steps = [
@@ -297,7 +303,7 @@ def _mark_affordable_calls_ready(
                 f"needs {check.gas_estimate} gas, but a block has {block_gas_limit}",
             ),
         )
-        for check in over_block_gas
+        for check in checks_over_block_gas
     ]
     intents_with_gas = [
         (check.intent, gas_limit)
@@ -310,7 +316,7 @@ def _mark_affordable_calls_ready(
         return steps + [
             defer_call(context, intent, heads, reason) for intent, _ in intents_with_gas
         ]
-    priced = [
+    priced_calls = [
         _PricedCall(
             fitting_intent,
             gas_limit,
@@ -319,7 +325,7 @@ def _mark_affordable_calls_ready(
         )
         for fitting_intent, gas_limit in intents_with_gas
     ]
-    return steps + _mark_calls_ready(context, priced, fees, heads)
+    return steps + _mark_calls_ready(context, priced_calls, fees, heads)
 
 
 def _mark_calls_ready(

@@ -43,17 +43,17 @@ def attribute_used_nonce(
         return None
     query = NonceQuery(context.account.chain_id, context.account.address, slot.nonce)
     nonce_evidence = find_nonce_use(context.sender_account.pool_view, query, heads.final)
-    use = nonce_evidence.use
-    if use is not None and nonce_evidence.is_agreed and use.hash not in own_hashes:
+    nonce_use = nonce_evidence.use
+    if nonce_use is not None and nonce_evidence.is_agreed and nonce_use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
         # If one of these endpoints returns a receipt for the daemon's own transaction, the
         # evidence contradicts itself. No foreign use is then recorded.
         if not hashes or nonce_evidence.endpoints.isdisjoint(
             receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):
-            return record_foreign_use(context, slot, use)
+            return record_foreign_use(context, slot, nonce_use)
     context.search_backoff.record_failure(slot.nonce, heads.final.number)
-    return _record_nonce_wait_reason(context, slot, _describe_nonce_use(use, own_hashes))
+    return _record_nonce_wait_reason(context, slot, _describe_nonce_use(nonce_use, own_hashes))
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
@@ -105,12 +105,14 @@ def _find_logged_block(
     return uow.logs.find_transaction_block(own_hashes, max(0, opened_block - _REORG_MARGIN_BLOCKS))
 
 
-def _describe_nonce_use(use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
-    if use is None:
+def _describe_nonce_use(nonce_use: NonceUse | None, own_hashes: Collection[Hash]) -> str:
+    if nonce_use is None:
         return "by a transaction that no endpoint shows in a final block yet"
-    if use.hash in own_hashes:
-        return f"by own transaction {use.hash} of block {use.block_number}"
-    return f"by {use.hash} of block {use.block_number}, but too few witnesses confirm it"
+    if nonce_use.hash in own_hashes:
+        return f"by own transaction {nonce_use.hash} of block {nonce_use.block_number}"
+    return (
+        f"by {nonce_use.hash} of block {nonce_use.block_number}, but too few witnesses confirm it"
+    )
 
 
 def _record_nonce_wait_reason(

@@ -87,11 +87,11 @@ def _send_and_record_attempts(
 ) -> list[SendResult]:
     context.check_can_send()
     attempts = [attempt for _, attempt in slots_and_attempts]
-    with start_span("send", **build_trace_attributes(attempts)) as traced:
+    with start_span("send", **build_trace_attributes(attempts)) as span:
         send_results = send_raw_transactions(
             context.sender_account.pool, [attempt.signed.raw for attempt in attempts]
         )
-        traced.attributes["answers"] = " ".join(result.outcome for result in send_results)
+        span.attributes["answers"] = " ".join(result.outcome for result in send_results)
     with context.write_transaction() as uow:
         for pair, result in zip(slots_and_attempts, send_results, strict=True):
             _record_result(uow, context, pair, result, heads)

@@ -131,12 +131,12 @@ def find_balance_obstacle(
     nonce slot of the call if the call already has a nonce; its reservation is not subtracted.
     """
     slots = uow.outbox.slots
-    reserved = slots.sum_reserved_wei(context.account)
+    reserved_wei = slots.sum_reserved_wei(context.account)
     if own_slot is not None:
-        reserved -= slots.compute_cost_wei(own_slot)
-    if balance >= reserved + cost:
+        reserved_wei -= slots.compute_cost_wei(own_slot)
+    if balance >= reserved_wei + cost:
         return None
-    return _build_insufficient_funds_reason(context, balance, reserved + cost)
+    return _build_insufficient_funds_reason(context, balance, reserved_wei + cost)
 
 
 def _build_insufficient_funds_reason(context: AccountContext, balance: int, needed: int) -> Reason:
@@ -224,8 +224,8 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
         return None
     balance = context.fetch_balance()
     with context.write_transaction() as uow:
-        ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
-        cost = (ready[0].max_cost_wei or 0) if ready else 0
+        ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
+        cost = (ready_intents[0].max_cost_wei or 0) if ready_intents else 0
         if find_balance_obstacle(uow, context, balance, cost) is not None:
             return None
         uow.outbox.accounts.resume(context.account, context.stamp)

@@ -47,21 +47,21 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
         if uow.outbox.accounts.find_pause(context.account) is not None:
             return None
         ready_intent = _find_call_ready_to_take_over(uow, context)
-        unconfirmed = (
+        unconfirmed_nonce = (
             None if ready_intent is None else find_takeover_target(uow, context, ready_intent)
         )
-    if ready_intent is None or unconfirmed is None:
+    if ready_intent is None or unconfirmed_nonce is None:
         return None
     can_take_over_nonce = context.registry.get_kind(ready_intent).can_take_over(
-        unconfirmed.intent, ready_intent
+        unconfirmed_nonce.intent, ready_intent
     )
     with context.store.read_transaction() as uow:
         late_decision = decide_on_deadline(context, uow, ready_intent, heads)
     if late_decision is not None:
         return apply_decision(context, ready_intent, late_decision)
-    if not can_take_over_nonce or is_nonce_mined(context, unconfirmed):
+    if not can_take_over_nonce or is_nonce_mined(context, unconfirmed_nonce):
         return None
-    return _replace_call(context, unconfirmed, ready_intent, heads)
+    return _replace_call(context, unconfirmed_nonce, ready_intent, heads)
 
 
 def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replacement:
@@ -88,8 +88,8 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
             f"cannot cancel intent {intent_id}: its transaction is not sent yet; try again once "
             "it has been sent"
         )
-    unconfirmed = UnconfirmedNonce(slot, intent, attempts)
-    check_nonce_not_mined(context, unconfirmed)
+    unconfirmed_nonce = UnconfirmedNonce(slot, intent, attempts)
+    check_nonce_not_mined(context, unconfirmed_nonce)
     self_call = SimulatedCall(account.address, account.address, "0x")
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
@@ -98,7 +98,7 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     gas_limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
-    replacement, cap_reason = price_replacement(context, unconfirmed, gas_limit, "0x")
+    replacement, cap_reason = price_replacement(context, unconfirmed_nonce, gas_limit, "0x")
     if replacement is None:
         raise InputError(
             f"cannot cancel the call with nonce {slot.nonce}, because a no-op in its place would "
@@ -108,9 +108,12 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
 
 
 def _replace_call(
-    context: AccountContext, unconfirmed: UnconfirmedNonce, ready_intent: Intent, heads: Heads
+    context: AccountContext,
+    unconfirmed_nonce: UnconfirmedNonce,
+    ready_intent: Intent,
+    heads: Heads,
 ) -> StepResult | None:
-    request, slot = ready_intent.request, unconfirmed.slot
+    request, slot = ready_intent.request, unconfirmed_nonce.slot
     preflight_result = context.preflight(request.calldata, request.contract)
     count_preflight_result(request.kind, preflight_result)
     if preflight_result.outcome is not PreflightOutcome.OK:
@@ -121,27 +124,33 @@ def _replace_call(
     replacement = (
         None
         if gas_limit is None
-        else price_replacement(context, unconfirmed, gas_limit, request.calldata)[0]
+        else price_replacement(context, unconfirmed_nonce, gas_limit, request.calldata)[0]
     )
     if replacement is None:
         FEE_CAPPED.labels(context.role).set(1)
         return None
-    signed = sign_call(context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit)
+    signed_call = sign_call(
+        context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit
+    )
     with context.write_transaction() as uow:
         # Check all conditions again in the transaction that reserves the cost and assigns the
         # nonce, because the database may have changed during the requests.
         is_same_call = _find_call_ready_to_take_over(uow, context) == ready_intent
         is_same_call = (
-            is_same_call and find_takeover_target(uow, context, ready_intent) == unconfirmed
+            is_same_call and find_takeover_target(uow, context, ready_intent) == unconfirmed_nonce
         )
         if not is_same_call or replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(ready_intent, replacement.max_cost)
         _reassign_nonce(
-            uow, context, unconfirmed, (ready_intent, signed, AttemptReason.REPLACEMENT), heads
+            uow,
+            context,
+            unconfirmed_nonce,
+            (ready_intent, signed_call, AttemptReason.REPLACEMENT),
+            heads,
         )
     FEE_CAPPED.labels(context.role).set(0)
-    detail = f"nonce {slot.nonce} of intent {unconfirmed.intent.id}"
+    detail = f"nonce {slot.nonce} of intent {unconfirmed_nonce.intent.id}"
     return StepResult(f"{request.kind} replaced", ready_intent.id, detail)
 
 
@@ -154,21 +163,21 @@ def replace_with_noop(
         InputError: the budgets were used up in the meantime.
     """
     account = context.account
-    unconfirmed = noop_replacement.unconfirmed
+    unconfirmed_nonce = noop_replacement.unconfirmed
     gas_limit = noop_replacement.gas_limit
     fees = noop_replacement.fees
-    slot = unconfirmed.slot
+    slot = unconfirmed_nonce.slot
     request = CallRequest(
         account=account,
         # The no-op is a transfer of 0 wei to the account itself.
         contract=account.address,
         kind=NOOP,
-        dedup_key=f"noop:nonce={slot.nonce}:after={len(unconfirmed.attempts)}",
+        dedup_key=f"noop:nonce={slot.nonce}:after={len(unconfirmed_nonce.attempts)}",
         calldata="0x",
         priority=0,
     )
     planned_intent = _build_planned_intent(request)
-    signed = sign_call(context, planned_intent, slot.nonce, fees, gas_limit)
+    signed_call = sign_call(context, planned_intent, slot.nonce, fees, gas_limit)
     with context.write_transaction() as uow:
         intents = uow.outbox.intents
         if noop_replacement.max_cost > compute_nonce_budget(uow, context, slot):
@@ -176,34 +185,39 @@ def replace_with_noop(
                 f"cannot cancel the call with nonce {slot.nonce}: the budgets of [limits] do not "
                 "allow a no-op"
             )
-        noop = intents.get(intents.add(request, context.stamp) or 0)
-        if noop is None:
+        noop_intent = intents.get(intents.add(request, context.stamp) or 0)
+        if noop_intent is None:
             raise FatalError(f"nonce {slot.nonce}: the outbox already has this no-op")
-        intents.mark_ready(noop, gas_limit, noop_replacement.max_cost, context.stamp)
-        ready_noop = replace(noop, state=IntentState.READY)
-        _reassign_nonce(uow, context, unconfirmed, (ready_noop, signed, AttemptReason.NOOP), heads)
+        intents.mark_ready(noop_intent, gas_limit, noop_replacement.max_cost, context.stamp)
+        ready_noop = replace(noop_intent, state=IntentState.READY)
+        _reassign_nonce(
+            uow, context, unconfirmed_nonce, (ready_noop, signed_call, AttemptReason.NOOP), heads
+        )
     return send_newest_attempt(context, slot, heads) or StepResult(
-        "no-op signed", noop.id, signed.tx_hash
+        "no-op signed", noop_intent.id, signed_call.tx_hash
     )
 
 
 def _reassign_nonce(
     uow: UnitOfWork,
     context: AccountContext,
-    unconfirmed: UnconfirmedNonce,
+    unconfirmed_nonce: UnconfirmedNonce,
     successor: tuple[Intent, SignedCall, AttemptReason],
     heads: Heads,
 ) -> None:
     """Assign the nonce to another intent and store its signed bytes in the same commit."""
-    intent, signed, reason = successor
+    intent, signed_call, reason = successor
     slots = uow.outbox.slots
-    slots.replace_call(unconfirmed.slot, intent, heads.latest.number, context.stamp)
+    slots.replace_call(unconfirmed_nonce.slot, intent, heads.latest.number, context.stamp)
     slots.store_attempt(
-        replace(unconfirmed.slot, intent_id=intent.id), signed, reason, context.stamp
+        replace(unconfirmed_nonce.slot, intent_id=intent.id), signed_call, reason, context.stamp
     )
     # The replaced call counts as ended. If it is mined nevertheless, the indexer finds its events.
-    context.registry.get_kind(unconfirmed.intent).on_closed(
-        uow, unconfirmed.intent, f"{reason} of nonce {unconfirmed.slot.nonce}", replaced_by=intent
+    context.registry.get_kind(unconfirmed_nonce.intent).on_closed(
+        uow,
+        unconfirmed_nonce.intent,
+        f"{reason} of nonce {unconfirmed_nonce.slot.nonce}",
+        replaced_by=intent,
     )
 
 

@@ -79,9 +79,9 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
         if slot.nonce < confirmation_pass.used_nonce_count or not confirmation_pass.can_skip_slot(
             slot, attempts
         ):
-            with start_span("confirm", **build_trace_attributes(attempts)) as traced:
+            with start_span("confirm", **build_trace_attributes(attempts)) as span:
                 step = confirmation_pass.process_slot(slot, attempts)
-                traced.record_result({} if step is None else {"did": step.action})
+                span.record_result({} if step is None else {"did": step.action})
             step_results += [step] if step is not None else []
     confirmation_pass.update_metrics(deferred_count)
     return merge_results("confirmed", step_results)

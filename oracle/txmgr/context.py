@@ -145,10 +145,11 @@ class BlockedSimulations:
 
     def find_reason(self, now: float) -> str | None:
         """Return why calls have not been sent for two minutes, or None."""
-        for since, last, reason in list(self._span_by_function.values()):
-            was_seen_recently = now - last <= _BLOCKED_SPAN_SECONDS
-            if was_seen_recently and last - since >= MAX_BLOCKED_SECONDS:
-                return f"simulations have had no clear result for {now - since:.0f} s: {reason}"
+        for first_seen_at, last_seen_at, reason in list(self._span_by_function.values()):
+            was_seen_recently = now - last_seen_at <= _BLOCKED_SPAN_SECONDS
+            if was_seen_recently and last_seen_at - first_seen_at >= MAX_BLOCKED_SECONDS:
+                seconds = now - first_seen_at
+                return f"simulations have had no clear result for {seconds:.0f} s: {reason}"
         return None
 
 

@@ -30,10 +30,10 @@ def find_deadline_obstacle(
         return None
     if now > deadline:
         return "its deadline passed"
-    margin_s = compute_deadline_margin_seconds(context, uow)
-    if now + margin_s <= deadline:
+    margin_seconds = compute_deadline_margin_seconds(context, uow)
+    if now + margin_seconds <= deadline:
         return None
-    return f"its deadline is in {deadline - now} s, but landing may take {margin_s} s"
+    return f"its deadline is in {deadline - now} s, but landing may take {margin_seconds} s"
 
 
 def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
@@ -47,10 +47,10 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
     inclusion_blocks = sorted(
         uow.outbox.slots.list_inclusion_delays(context.account, _LANDED_SAMPLE)
     )
-    slow_blocks = (
+    slow_inclusion_blocks = (
         inclusion_blocks[(len(inclusion_blocks) - 1) * 19 // 20] if inclusion_blocks else 0
     )
-    seconds = _estimate_seconds_for_blocks(uow, max(_MIN_BLOCKS, slow_blocks))
+    seconds = _estimate_seconds_for_blocks(uow, max(_MIN_BLOCKS, slow_inclusion_blocks))
     return min(seconds, context.send_settings.max_margin_seconds)
 
 
@@ -63,16 +63,16 @@ def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
         else uow.blocks.list_canonical(newest.number - _BLOCK_SAMPLE, newest.number)
     )
     sorted_block_seconds = sorted(
-        -(-(new.time - old.time) // (new.number - old.number))
-        for old, new in pairwise(recent_blocks)
+        -(-(block.time - previous_block.time) // (block.number - previous_block.number))
+        for previous_block, block in pairwise(recent_blocks)
     )
-    slow_gap = (
+    slow_block_seconds = (
         sorted_block_seconds[(len(sorted_block_seconds) - 1) * 3 // 4]
         if sorted_block_seconds
         else 1
     )
     # Timestamps are whole seconds. On chains with faster blocks, the gap may therefore be 0.
-    return blocks * max(1, slow_gap)
+    return blocks * max(1, slow_block_seconds)
 
 
 # Error class of a call that succeeded without emitting its expected event.
@@ -96,11 +96,14 @@ def decide_calls(
     for call in calls:
         calls_by_kind.setdefault(call.request.kind, []).append(call)
     decision_by_call: dict[int, Decision] = {}
-    for same_kind in calls_by_kind.values():
-        kind = context.registry.get_kind(same_kind[0])
-        kind_decisions = kind.review_calls(uow, same_kind, heads, stage)
+    for calls_of_kind in calls_by_kind.values():
+        kind = context.registry.get_kind(calls_of_kind[0])
+        kind_decisions = kind.review_calls(uow, calls_of_kind, heads, stage)
         decision_by_call.update(
-            {call.id: decision for call, decision in zip(same_kind, kind_decisions, strict=True)}
+            {
+                call.id: decision
+                for call, decision in zip(calls_of_kind, kind_decisions, strict=True)
+            }
         )
     return [decision_by_call[call.id] for call in calls]
 

@@ -55,29 +55,35 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     """Sign a fee bump for the lowest unconfirmed nonce if one is due, else return None."""
     with context.store.read_transaction() as uow:
         is_paused = uow.outbox.accounts.find_pause(context.account) is not None
-        unconfirmed = None if is_paused else find_lowest_unconfirmed(uow, context)
-        may_bump = unconfirmed is not None and _has_attempts_left(context, unconfirmed)
-        is_urgent = unconfirmed is not None and _is_bump_urgent(uow, context, unconfirmed)
-    if unconfirmed is None or not may_bump:
+        unconfirmed_nonce = None if is_paused else find_lowest_unconfirmed(uow, context)
+        may_bump = unconfirmed_nonce is not None and _has_attempts_left(context, unconfirmed_nonce)
+        is_urgent = unconfirmed_nonce is not None and _is_bump_urgent(
+            uow, context, unconfirmed_nonce
+        )
+    if unconfirmed_nonce is None or not may_bump:
         FEE_CAPPED.labels(context.role).set(0)
-        if unconfirmed is None and not is_paused:
+        if unconfirmed_nonce is None and not is_paused:
             ATTEMPTS_EXHAUSTED.labels(context.role).set(0)
         return None
-    if not _is_bump_due(context, unconfirmed, heads, is_urgent=is_urgent) or is_nonce_mined(
-        context, unconfirmed
+    if not _is_bump_due(context, unconfirmed_nonce, heads, is_urgent=is_urgent) or is_nonce_mined(
+        context, unconfirmed_nonce
     ):
         return None
-    deadline = unconfirmed.intent.request.deadline
+    deadline = unconfirmed_nonce.intent.request.deadline
     with context.store.read_transaction() as uow:
         late_reason = find_deadline_obstacle(context, uow, deadline, heads.latest.time)
     # A call past its deadline is bumped only if higher nonces wait for it. They cannot be mined
     # before this nonce is used.
-    if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed):
+    if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed_nonce):
         return None
-    gas = _compute_bump_gas(context, unconfirmed, heads)
+    gas = _compute_bump_gas(context, unconfirmed_nonce, heads)
     if gas.is_malformed:
         _pause_account(context, gas.reason)
-    return None if gas.limit is None else _bump_fee_within_limits(context, unconfirmed, gas.limit)
+    return (
+        None
+        if gas.limit is None
+        else _bump_fee_within_limits(context, unconfirmed_nonce, gas.limit)
+    )
 
 
 def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Heads) -> StepResult:
@@ -105,23 +111,31 @@ def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> R
     """
     context.sender_account.pool_view.check_chain(context.account.chain_id)
     with context.store.read_transaction() as uow:
-        unconfirmed = find_lowest_unconfirmed(uow, context)
+        unconfirmed_nonce = find_lowest_unconfirmed(uow, context)
         intent = load_requested_intent(uow, intent_id)
-    if unconfirmed is None or intent.nonce is None or intent.nonce < unconfirmed.slot.nonce:
+    if (
+        unconfirmed_nonce is None
+        or intent.nonce is None
+        or intent.nonce < unconfirmed_nonce.slot.nonce
+    ):
         raise InputError(
             f"cannot bump intent {intent_id}: it is {intent.state} and has no pending transaction"
         )
-    if unconfirmed.intent.id != intent_id:
+    if unconfirmed_nonce.intent.id != intent_id:
         raise InputError(
-            f"cannot bump intent {intent_id}: it waits for nonce {unconfirmed.slot.nonce}; bump "
-            f"intent {unconfirmed.intent.id} first"
+            f"cannot bump intent {intent_id}: it waits for nonce {unconfirmed_nonce.slot.nonce}; "
+            f"bump intent {unconfirmed_nonce.intent.id} first"
         )
-    check_nonce_not_mined(context, unconfirmed)
-    gas = _compute_bump_gas(context, unconfirmed, heads)
+    check_nonce_not_mined(context, unconfirmed_nonce)
+    gas = _compute_bump_gas(context, unconfirmed_nonce, heads)
     if gas.limit is None:
         raise InputError(f"cannot bump intent {intent_id}: {gas.reason}")
     replacement, cap_reason = price_replacement(
-        context, unconfirmed, gas.limit, unconfirmed.intent.request.calldata, must_land=True
+        context,
+        unconfirmed_nonce,
+        gas.limit,
+        unconfirmed_nonce.intent.request.calldata,
+        must_land=True,
     )
     if replacement is None:
         raise InputError(f"cannot bump intent {intent_id}: {cap_reason}")
@@ -153,26 +167,28 @@ def send_newest_attempt(
 
 
 def _is_bump_urgent(
-    uow: UnitOfWork, context: AccountContext, unconfirmed: UnconfirmedNonce
+    uow: UnitOfWork, context: AccountContext, unconfirmed_nonce: UnconfirmedNonce
 ) -> bool:
-    return context.registry.get_kind(unconfirmed.intent).is_urgent(uow, unconfirmed.intent)
+    return context.registry.get_kind(unconfirmed_nonce.intent).is_urgent(
+        uow, unconfirmed_nonce.intent
+    )
 
 
-def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _has_attempts_left(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> bool:
     """Return whether another attempt for the nonce may be signed.
 
     After the maximum number of attempts, the signed ones are still sent again.
     """
-    has_attempts = len(unconfirmed.attempts) < context.send_settings.max_attempts
+    has_attempts = len(unconfirmed_nonce.attempts) < context.send_settings.max_attempts
     ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_attempts))
     return has_attempts
 
 
 def _is_bump_due(
-    context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads, *, is_urgent: bool
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, heads: Heads, *, is_urgent: bool
 ) -> bool:
-    waited_blocks = heads.latest.number - unconfirmed.sent_block
-    error_class = unconfirmed.newest_attempt.last_error_class
+    waited_blocks = heads.latest.number - unconfirmed_nonce.sent_block
+    error_class = unconfirmed_nonce.newest_attempt.last_error_class
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
         # A transaction with this nonce was mined. The confirmer will find and record it.
         return False
@@ -181,16 +197,16 @@ def _is_bump_due(
     if is_urgent and waited_blocks >= _URGENT_BLOCKS:
         return True
     return waited_blocks >= context.send_settings.bump_blocks and _has_bump_interval_passed(
-        context, unconfirmed, heads
+        context, unconfirmed_nonce, heads
     )
 
 
 def _has_bump_interval_passed(
-    context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, heads: Heads
 ) -> bool:
     """Return whether `bump_seconds` of chain time have passed since the last attempt."""
     block = context.sender_account.pool_view.request(
-        "eth_getBlockByNumber", hex(unconfirmed.sent_block), False
+        "eth_getBlockByNumber", hex(unconfirmed_nonce.sent_block), False
     )
     if not isinstance(block, dict):
         return False
@@ -202,16 +218,18 @@ def _has_bump_interval_passed(
 
 
 def _compute_bump_gas(
-    context: AccountContext, unconfirmed: UnconfirmedNonce, heads: Heads
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, heads: Heads
 ) -> _BumpGas:
     """Return the current gas limit, or a new one if the current one is old or was refused."""
-    current_limit = unconfirmed.newest_attempt.signed.gas_limit
-    request = unconfirmed.intent.request
-    was_gas_too_low = unconfirmed.newest_attempt.last_error_class == SendOutcome.INTRINSIC.value
-    first_sent_block = unconfirmed.attempts[0].first_sent_block or 0
+    current_limit = unconfirmed_nonce.newest_attempt.signed.gas_limit
+    request = unconfirmed_nonce.intent.request
+    was_gas_too_low = (
+        unconfirmed_nonce.newest_attempt.last_error_class == SendOutcome.INTRINSIC.value
+    )
+    first_sent_block = unconfirmed_nonce.attempts[0].first_sent_block or 0
     preflight_result = context.preflight(request.calldata, request.contract)
     if preflight_result.outcome is PreflightOutcome.REFUSED and not _is_blocking_later_nonces(
-        context, unconfirmed
+        context, unconfirmed_nonce
     ):
         # The call would revert now, and a higher fee would only make it revert sooner. The nonce
         # can be used by another call, or by `outbox cancel`. A reorg may make the call valid
@@ -227,22 +245,22 @@ def _compute_bump_gas(
     new_limit = compute_gas_limit(preflight_result.gas, request.calldata, block_gas_limit)
     if not was_gas_too_low:
         return _BumpGas(max(new_limit or 0, current_limit))
-    return _compute_raised_gas_limit(unconfirmed, new_limit, block_gas_limit)
+    return _compute_raised_gas_limit(unconfirmed_nonce, new_limit, block_gas_limit)
 
 
 def _compute_raised_gas_limit(
-    unconfirmed: UnconfirmedNonce, new_limit: int | None, block_gas_limit: int
+    unconfirmed_nonce: UnconfirmedNonce, new_limit: int | None, block_gas_limit: int
 ) -> _BumpGas:
     """Return a new gas limit for a call that a pool refused for its gas limit."""
-    current_limit = unconfirmed.newest_attempt.signed.gas_limit
+    current_limit = unconfirmed_nonce.newest_attempt.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
         # The pools require more gas than their own endpoints estimate. Raise the limit by a
         # quarter.
         new_limit = min(current_limit + current_limit // 4, block_gas_limit)
     if new_limit is not None and new_limit != current_limit:
         return _BumpGas(new_limit)
-    text = unconfirmed.newest_attempt.last_error_text or "refused for its gas"
-    reason = f"intent {unconfirmed.intent.id}: {text}; `outbox cancel` frees its nonce"
+    text = unconfirmed_nonce.newest_attempt.last_error_text or "refused for its gas"
+    reason = f"intent {unconfirmed_nonce.intent.id}: {text}; `outbox cancel` frees its nonce"
     return _BumpGas(None, reason, is_malformed=True)
 
 
@@ -252,18 +270,20 @@ def _pause_account(context: AccountContext, reason: str) -> None:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
 
-def _is_blocking_later_nonces(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
+def _is_blocking_later_nonces(
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce
+) -> bool:
     with context.store.read_transaction() as uow:
         unfinished_slots = uow.outbox.slots.list_unfinished(context.account)
-    return any(slot.nonce > unconfirmed.slot.nonce for slot in unfinished_slots)
+    return any(slot.nonce > unconfirmed_nonce.slot.nonce for slot in unfinished_slots)
 
 
 def _bump_fee_within_limits(
-    context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, gas_limit: int
 ) -> StepResult | None:
     """Sign a fee bump within all limits; return None if a limit forbids the minimum raise."""
     replacement, _ = price_replacement(
-        context, unconfirmed, gas_limit, unconfirmed.intent.request.calldata
+        context, unconfirmed_nonce, gas_limit, unconfirmed_nonce.intent.request.calldata
     )
     step = None if replacement is None else _sign_and_store_bump(context, replacement)
     FEE_CAPPED.labels(context.role).set(int(step is None))
@@ -276,13 +296,15 @@ def _sign_and_store_bump(context: AccountContext, replacement: Replacement) -> S
     intent = replacement.unconfirmed.intent
     gas_limit = replacement.gas_limit
     fees = replacement.fees
-    signed = sign_call(context, intent, slot.nonce, fees, gas_limit)
+    signed_call = sign_call(context, intent, slot.nonce, fees, gas_limit)
     with context.write_transaction() as uow:
         # Check the budget again in the transaction that reserves the cost.
         if replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(intent, replacement.max_cost)
-        uow.outbox.slots.store_attempt(slot, signed, AttemptReason.BUMP, context.stamp)
+        uow.outbox.slots.store_attempt(slot, signed_call, AttemptReason.BUMP, context.stamp)
     return StepResult(
-        f"{intent.request.kind} bumped", intent.id, f"{signed.tx_hash}, {replacement.fee_text}"
+        f"{intent.request.kind} bumped",
+        intent.id,
+        f"{signed_call.tx_hash}, {replacement.fee_text}",
     )

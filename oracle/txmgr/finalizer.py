@@ -26,10 +26,10 @@ RECOVERY_OPTIONS = (
 )
 
 
-def describe_transaction(use: NonceUse) -> str:
+def describe_transaction(nonce_use: NonceUse) -> str:
     """Return a transaction's hash, block and target as text."""
-    target_text = "deploys a contract" if use.to is None else f"calls {use.to}"
-    return f"{use.hash} (block {use.block_number}, {target_text})"
+    target_text = "deploys a contract" if nonce_use.to is None else f"calls {nonce_use.to}"
+    return f"{nonce_use.hash} (block {nonce_use.block_number}, {target_text})"
 
 
 def record_mined_receipt(
@@ -94,9 +94,11 @@ def finalize_nonce(
     )
 
 
-def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) -> StepResult:
+def record_foreign_use(
+    context: AccountContext, slot: NonceSlot, nonce_use: NonceUse
+) -> StepResult:
     """Record that a foreign transaction used the nonce, and pause the sender."""
-    reason = _build_foreign_use_reason(context, slot, use)
+    reason = _build_foreign_use_reason(context, slot, nonce_use)
     with context.write_transaction() as uow:
         bound_intents = uow.outbox.intents.list_for_nonce(context.account, slot.nonce)
         uow.outbox.slots.mark_nonce_foreign(slot, context.stamp, reason)
@@ -111,16 +113,18 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
         "foreign_nonce_used",
         nonce=slot.nonce,
         sender=context.account.address,
-        transaction=use.hash,
-        block=use.block_number,
-        to=use.to,
+        transaction=nonce_use.hash,
+        block=nonce_use.block_number,
+        to=nonce_use.to,
     )
     return StepResult("foreign", slot.intent_id, reason)
 
 
-def _build_foreign_use_reason(context: AccountContext, slot: NonceSlot, use: NonceUse) -> str:
+def _build_foreign_use_reason(
+    context: AccountContext, slot: NonceSlot, nonce_use: NonceUse
+) -> str:
     return (
-        f"nonce {slot.nonce} was used by {describe_transaction(use)}, which "
+        f"nonce {slot.nonce} was used by {describe_transaction(nonce_use)}, which "
         f"{context.account.address} signed, but this database did not: {RECOVERY_OPTIONS}"
     )
 

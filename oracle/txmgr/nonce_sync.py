@@ -121,23 +121,23 @@ def _check_chain_not_ahead(
     }
     if not ahead_by_endpoint:
         return
-    highest = max(ahead_by_endpoint.values())
+    highest_count = max(ahead_by_endpoint.values())
     address = context.account.address
     quorum = context.sender_account.pool_view.quorum
     if not quorum.is_reached_by(ahead_by_endpoint):
         raise TransientError(
             f"only {_format_names(ahead_by_endpoint)} reports a transaction count of "
-            f"{highest} for {address}, but this database assigned only {next_nonce or 0} nonces; "
-            f"no sender starts until another {quorum.witness_kind} confirms it, or it drops; "
-            "running senders continue"
+            f"{highest_count} for {address}, but this database assigned only {next_nonce or 0} "
+            f"nonces; no sender starts until another {quorum.witness_kind} confirms it, or it "
+            "drops; running senders continue"
         )
     if next_nonce is None:
         raise InputError(
-            f"{address} has sent {highest} transactions, but this database has none of them: it "
-            "is new or was lost, or the key is used elsewhere; stop every other process that uses "
-            f"the key, then {_REBUILD_ADVICE}, or use a new key"
+            f"{address} has sent {highest_count} transactions, but this database has none of "
+            "them: it is new or was lost, or the key is used elsewhere; stop every other process "
+            f"that uses the key, then {_REBUILD_ADVICE}, or use a new key"
         )
-    raise NonceAheadError(address, highest, next_nonce)
+    raise NonceAheadError(address, highest_count, next_nonce)
 
 
 def _check_nonce_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
@@ -169,10 +169,11 @@ def _enroll_account(context: AccountContext, counts: Sequence[NonceCounts]) -> S
     return StepResult("enrolled", None, f"{context.account.address} at nonce 0")
 
 
-def _build_missing_nonces_reason(address: Address, missing: Sequence[int]) -> str:
+def _build_missing_nonces_reason(address: Address, missing_nonces: Sequence[int]) -> str:
     return (
-        f"the outbox has lost nonces of {address} that it assigned: {_format_names(missing)}; the "
-        "database was damaged or edited; restore the newest copy"
+        f"the outbox has lost nonces of {address} that it assigned: "
+        f"{_format_names(missing_nonces)}; the database was damaged or edited; restore the newest "
+        "copy"
     )
 
 
@@ -220,14 +221,14 @@ def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
         pause = _load_account_pause(context)
         if pause is not None and pause.reason.startswith(_format_nonce_conflict(context, error)):
             return None
-        use = _find_first_foreign_use(context, error)
-        if use is None:
+        nonce_use = _find_first_foreign_use(context, error)
+        if nonce_use is None:
             raise TransientError(
                 f"{_format_nonce_conflict(context, error)}, and the endpoints do not agree on the "
                 f"transaction that used nonce {error.next_nonce}; the sender is paused once they "
                 "do"
             ) from error
-        return _pause_sender(context, error, use)
+        return _pause_sender(context, error, nonce_use)
 
 
 def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> NonceUse | None:
@@ -249,13 +250,16 @@ def _format_nonce_conflict(context: AccountContext, error: NonceAheadError) -> s
     )
 
 
-def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse) -> StepResult:
+def _pause_sender(
+    context: AccountContext, error: NonceAheadError, nonce_use: NonceUse
+) -> StepResult:
     """Pause the sender, and log the foreign transaction that used one of its nonces."""
     address = context.account.address
     conflict_text = _format_nonce_conflict(context, error)
     pause_reason = (
-        f"{conflict_text}: nonce {error.next_nonce} was used by {describe_transaction(use)}; "
-        f"{RECOVERY_OPTIONS}; then `qos-oracle outbox release {address}`"
+        f"{conflict_text}: nonce {error.next_nonce} was used by "
+        f"{describe_transaction(nonce_use)}; {RECOVERY_OPTIONS}; then `qos-oracle outbox release "
+        f"{address}`"
     )
     earlier_pause = _load_account_pause(context)
     was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
@@ -274,7 +278,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
         sender=address,
         counted=error.highest,
         assigned=error.next_nonce,
-        transaction=use.hash,
+        transaction=nonce_use.hash,
         act="find out who uses the key; `outbox rebuild --from-chain`, "
         f"`outbox release {address}`",
     )

@@ -58,7 +58,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
         TransientError: too few witnesses answer, or too few agree on the transaction count.
     """
     account, pool_view = context.account, context.sender_account.pool_view
-    count = _fetch_agreed_counts(context)
+    nonce_counts = _fetch_agreed_counts(context)
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.find_next_nonce(account)
         open_nonces = [
@@ -67,19 +67,19 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
                 {attempt.signed.tx_hash for attempt in uow.outbox.slots.list_attempts(slot)},
             )
             for slot in uow.outbox.slots.list_unfinished(account)
-            if slot.nonce < count.mined
+            if slot.nonce < nonce_counts.mined
         ]
         lost_nonces = uow.outbox.slots.list_foreign_nonces(account)
-        dropped_nonces = uow.outbox.gaps.list_gaps(account, count.pending)
+        dropped_nonces = uow.outbox.gaps.list_gaps(account, nonce_counts.pending)
     lowest_nonce = min([next_nonce or 0, *(nonce for nonce, _ in open_nonces), *lost_nonces])
     transaction_by_nonce = fetch_transactions_by_nonce(
-        pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
+        pool_view, account.address, range(lowest_nonce, nonce_counts.mined), max_blocks
     )
     # If the account is not stored, the first nonce is that of the oldest transaction found.
     first_nonce = (
-        min(transaction_by_nonce, default=count.mined) if next_nonce is None else next_nonce
+        min(transaction_by_nonce, default=nonce_counts.mined) if next_nonce is None else next_nonce
     )
-    nonces = range(first_nonce, max(first_nonce, count.pending))
+    nonces = range(first_nonce, max(first_nonce, nonce_counts.pending))
     nonces_ahead = [
         nonce
         for nonce, own_hashes in open_nonces
@@ -89,8 +89,8 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
     return RebuildPlan(
         account=account,
         next_nonce=next_nonce,
-        mined=count.mined,
-        pending=count.pending,
+        mined=nonce_counts.mined,
+        pending=nonce_counts.pending,
         nonces=nonces,
         nonces_ahead=nonces_ahead,
         dropped=dropped_nonces,
@@ -140,8 +140,8 @@ def rebuild_outbox(
 def _fetch_agreed_counts(context: AccountContext) -> NonceCounts:
     pool_view, address = context.sender_account.pool_view, context.account.address
     counts = fetch_nonce_counts(pool_view, address)
-    agreed = find_agreed_nonce_counts(counts, pool_view.quorum)
-    if agreed is None:
+    agreed_counts = find_agreed_nonce_counts(counts, pool_view.quorum)
+    if agreed_counts is None:
         reported_counts = ", ".join(
             f"{count.endpoint} {count.mined} and {count.pending}" for count in counts
         )
@@ -150,7 +150,7 @@ def _fetch_agreed_counts(context: AccountContext) -> NonceCounts:
             f"of {address}; they report: {reported_counts}; wait until they agree, or remove the "
             "wrong one from [chain] endpoints"
         )
-    return agreed
+    return agreed_counts
 
 
 def _build_noop_request(account: Account, nonce: int) -> CallRequest:
@@ -165,13 +165,13 @@ def _build_noop_request(account: Account, nonce: int) -> CallRequest:
     )
 
 
-def _build_call_receipt(spent: MinedTransaction) -> CallReceipt:
+def _build_call_receipt(mined_transaction: MinedTransaction) -> CallReceipt:
     return CallReceipt(
-        spent.block_number,
-        spent.block_hash,
-        spent.succeeded,
-        spent.gas_used,
-        spent.gas_price,
-        spent.time,
-        spent.l1_fee,
+        mined_transaction.block_number,
+        mined_transaction.block_hash,
+        mined_transaction.succeeded,
+        mined_transaction.gas_used,
+        mined_transaction.gas_price,
+        mined_transaction.time,
+        mined_transaction.l1_fee,
     )

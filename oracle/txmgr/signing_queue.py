@@ -47,11 +47,13 @@ def sign_transaction_as_payer(
     """
     backoff = context.sender_account.payer_backoff
     try:
-        signed = context.sender_account.payer.sign_transaction(transaction)
+        signed_transaction = context.sender_account.payer.sign_transaction(transaction)
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)
-        is_wrong = isinstance(error, WrongSignatureError)
-        pause_reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
+        is_signature_wrong = isinstance(error, WrongSignatureError)
+        pause_reason = (
+            f"{WRONG_SIGNATURE_PREFIX if is_signature_wrong else _SIGNER_REFUSED}: {error}"
+        )
         with context.write_transaction() as uow:
             # An earlier pause is kept, because an operator has to review its reason.
             if uow.outbox.accounts.find_pause(context.account) is None:
@@ -60,7 +62,7 @@ def sign_transaction_as_payer(
                 )
         raise TransientError(f"{context.account.address} is paused: {pause_reason}") from error
     backoff.reset()
-    return signed
+    return signed_transaction
 
 
 def can_use_account_key(context: AccountContext) -> bool:
@@ -137,13 +139,13 @@ def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | N
     if fees is None:
         reason = ("fee_above_reserve", "gas or fees rose above the reserved cost")
         return defer_call(context, assigned_calls[0][1], heads, reason)
-    signed = [
+    slots_with_calls = [
         (slot, sign_call(context, intent, slot.nonce, fees)) for slot, intent in signable_calls
     ]
     with context.write_transaction() as uow:
-        for slot, call in signed:
+        for slot, call in slots_with_calls:
             uow.outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, context.stamp)
-    return _build_signed_result(signable_calls, signed[0][1])
+    return _build_signed_result(signable_calls, slots_with_calls[0][1])
 
 
 def _build_signed_result(signed_calls: Sequence[_AssignedCall], first: SignedCall) -> StepResult:
@@ -172,31 +174,33 @@ def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
 
 def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:
     """Return the nonces without signed bytes and their calls, the lowest nonce first."""
-    assigned = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
-    by_nonce = {intent.nonce: intent for intent in assigned}
-    slots = uow.outbox.slots.list_unfinished(context.account) if assigned else []
+    assigned_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
+    intent_by_nonce = {intent.nonce: intent for intent in assigned_intents}
+    slots = uow.outbox.slots.list_unfinished(context.account) if assigned_intents else []
     return [
-        (slot, by_nonce[slot.nonce])
+        (slot, intent_by_nonce[slot.nonce])
         for slot in slots
         if slot.state is NonceState.OPEN
-        and slot.nonce in by_nonce
+        and slot.nonce in intent_by_nonce
         and not uow.outbox.slots.list_attempts(slot)
     ]
 
 
 def _release_nonces(
-    context: AccountContext, assigned: Sequence[_AssignedCall], heads: Heads
+    context: AccountContext, assigned_calls: Sequence[_AssignedCall], heads: Heads
 ) -> StepResult:
     """Release all nonces above an unused one, so that their calls get the lowest nonces."""
     reason = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
     with context.write_transaction() as uow:
-        for _, intent in assigned:
+        for _, intent in assigned_calls:
             uow.outbox.intents.postpone_intent(intent, heads.latest.time, reason, stamp)
     return StepResult(
         "gave back",
-        assigned[0][1].id,
-        format_name_counts([assigned_intent.request.kind for _, assigned_intent in assigned]),
+        assigned_calls[0][1].id,
+        format_name_counts(
+            [assigned_intent.request.kind for _, assigned_intent in assigned_calls]
+        ),
     )
 
 
@@ -214,10 +218,12 @@ def sign_call(
     request = intent.request
     gas_limit = gas_limit or intent.gas_limit or 0
     context.sender_account.pool_view.check_chain(request.account.chain_id)
-    signed = sign_transaction_as_payer(
+    signed_transaction = sign_transaction_as_payer(
         context,
         TransactionRequest(
             request.account.chain_id, nonce, request.contract, request.calldata, gas_limit, fees
         ),
     )
-    return SignedCall(signed.hash, signed.raw, fees.max_fee, fees.tip, gas_limit)
+    return SignedCall(
+        signed_transaction.hash, signed_transaction.raw, fees.max_fee, fees.tip, gas_limit
+    )

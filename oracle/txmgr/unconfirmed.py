@@ -87,7 +87,7 @@ def find_takeover_target(
     return None
 
 
-def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
+def is_nonce_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> bool:
     """Return whether a nonce is used by a mined transaction.
 
     The nonce is used if an endpoint has one of its attempts in a block, or if the transaction
@@ -98,7 +98,7 @@ def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bo
         TransientError: no endpoint answers.
     """
     pool_view = context.sender_account.pool_view
-    hashes = [attempt.signed.tx_hash for attempt in unconfirmed.attempts]
+    hashes = [attempt.signed.tx_hash for attempt in unconfirmed_nonce.attempts]
     if (
         find_canonical_receipt(context, fetch_receipt_quorum(pool_view, hashes), hashes)
         is not None
@@ -108,7 +108,7 @@ def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bo
     # whose receipt the endpoints lack.
     counts = fetch_nonce_counts(pool_view, context.account.address)
     return pool_view.quorum.is_reached_by(
-        count.endpoint for count in counts if count.mined > unconfirmed.slot.nonce
+        count.endpoint for count in counts if count.mined > unconfirmed_nonce.slot.nonce
     )
 
 
@@ -139,16 +139,16 @@ def find_canonical_receipt(
         reorged_hashes.add(receipt.block_hash)
 
 
-def check_nonce_not_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> None:
+def check_nonce_not_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> None:
     """Raise an error if the nonce of a transaction to replace is already used.
 
     Raises:
         InputError: an attempt is in a block.
         TransientError: no endpoint answers.
     """
-    if is_nonce_mined(context, unconfirmed):
+    if is_nonce_mined(context, unconfirmed_nonce):
         raise InputError(
-            f"the transaction of intent {unconfirmed.intent.id} is already in a block; "
+            f"the transaction of intent {unconfirmed_nonce.intent.id} is already in a block; "
             "`qos-oracle run` records the outcome"
         )
 
@@ -178,7 +178,7 @@ class Replacement(NamedTuple):
 
 def price_replacement(
     context: AccountContext,
-    unconfirmed: UnconfirmedNonce,
+    unconfirmed_nonce: UnconfirmedNonce,
     gas_limit: int,
     calldata: str,
     *,
@@ -195,19 +195,23 @@ def price_replacement(
         TransientError: no endpoint returns the fee market or the balance.
     """
     fee_market = context.fetch_fee_market()
-    last_fees = compute_highest_fees(unconfirmed.attempts)
+    last_fees = compute_highest_fees(unconfirmed_nonce.attempts)
     l1_cost_wei = fetch_l1_cost(context, calldata, gas_limit)
-    fee_cap, limiting_setting = _compute_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
-    newest = unconfirmed.newest_attempt
+    fee_cap, limiting_setting = _compute_fee_cap(
+        context, unconfirmed_nonce, gas_limit, l1_cost_wei
+    )
+    newest_attempt = unconfirmed_nonce.newest_attempt
     market_fee = fee_market.base_fee + fee_market.tip
-    error_text = newest.last_error_text if newest.last_error_class in UNDERPRICED else None
+    error_text = (
+        newest_attempt.last_error_text if newest_attempt.last_error_class in UNDERPRICED else None
+    )
     fees = (
         raise_both_fees(last_fees, fee_cap)
         if market_fee > fee_cap and not must_land
         else bump_fees(last_fees, fee_market, fee_cap, parse_required_fees(error_text or ""))
     )
     if fees is not None:
-        return Replacement(unconfirmed, gas_limit, fees, l1_cost_wei), ""
+        return Replacement(unconfirmed_nonce, gas_limit, fees, l1_cost_wei), ""
     return None, (
         f"the market fee is {market_fee} wei per gas, a replacement needs "
         f"{raise_fee(last_fees.max_fee)}, but {limiting_setting} allows {max(fee_cap, 0)}"
@@ -223,7 +227,7 @@ def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
 
 
 def _compute_fee_cap(
-    context: AccountContext, unconfirmed: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
 ) -> tuple[int, str]:
     """Return the maximum fee per gas, and the name of the limit that sets it.
 
@@ -231,10 +235,10 @@ def _compute_fee_cap(
     """
     balance = context.fetch_balance()
     with context.store.read_transaction() as uow:
-        nonce_budget, limiting_setting = find_tightest_limit(uow, context, unconfirmed.slot)
+        nonce_budget, limiting_setting = find_tightest_limit(uow, context, unconfirmed_nonce.slot)
         slots = uow.outbox.slots
         reserved_elsewhere = slots.sum_reserved_wei(context.account) - slots.compute_cost_wei(
-            unconfirmed.slot
+            unconfirmed_nonce.slot
         )
     caps = [
         (context.sender_account.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),

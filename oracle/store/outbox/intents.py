@@ -258,8 +258,8 @@ class IntentRepository:
 
     def find_most_urgent_pending_call(self, account: Account, kind: str) -> Intent | None:
         """Return the most urgent call of a kind that is not mined yet, or None."""
-        pending = self.list_in_states(account, PENDING_STATES)
-        return next((intent for intent in pending if intent.request.kind == kind), None)
+        pending_intents = self.list_in_states(account, PENDING_STATES)
+        return next((intent for intent in pending_intents if intent.request.kind == kind), None)
 
     def count_tries(self, request: CallRequest) -> int:
         """Count a request's tries: intents of its kind, subject and round, in any state."""

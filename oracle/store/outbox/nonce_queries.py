@@ -106,18 +106,18 @@ class NonceQueries:
         )
         # The transactions of a lost database have no attempts. Their hashes are only in the text
         # that `record_rebuilt_nonce` writes.
-        rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
+        rebuilt_query = select(pub_intent.c.error_text, pub_intent.c.id).where(
             pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
         )
-        intent_by_hash = {
+        intent_id_by_hash = {
             Hash(text.partition(" ")[0]): int(intent_id)
             for query, order in (
-                (rebuilt, pub_intent.c.id),
+                (rebuilt_query, pub_intent.c.id),
                 (attempt_query, pub_attempt.c.tx_hash),
             )
             for text, intent_id in self._connection.execute(query.order_by(order).limit(limit))
         }
-        return dict(sorted(intent_by_hash.items())[:limit])
+        return dict(sorted(intent_id_by_hash.items())[:limit])
 
     def find_vacant_slot(self, account: Account) -> NonceSlot | None:
         """Return the lowest open nonce without a signed transaction or an intent, or None."""
@@ -157,10 +157,10 @@ class NonceQueries:
         future, which a wrong clock may have stored. Bumps and no-ops are included. Open slots of
         any age are included with their maximum cost, because they may still have to be paid.
         """
-        times = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
+        time_columns = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
         is_recent = or_(
             pub_nonce.c.state.in_(_OPEN_STATES),
-            *(column.between(since, until) for column in times),
+            *(column.between(since, until) for column in time_columns),
         )
         return sum(self._load_slot_costs(build_account_condition(account) & is_recent))
 

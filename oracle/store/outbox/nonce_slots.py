@@ -106,7 +106,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.change_state(intent, IntentState.ASSIGNED, stamp, values)
 
     def store_attempt(
-        self, slot: NonceSlot, signed: SignedCall, reason: AttemptReason, stamp: Stamp
+        self, slot: NonceSlot, signed_call: SignedCall, reason: AttemptReason, stamp: Stamp
     ) -> int:
         """Store a signed transaction before it is sent, and return the attempt's id.
 
@@ -121,12 +121,12 @@ class NonceSlotRepository(AttemptQueries):
                 nonce=slot.nonce,
                 intent_id=slot.intent_id,
                 seq=attempt_number,
-                tx_hash=signed.tx_hash,
-                raw_tx=signed.raw,
+                tx_hash=signed_call.tx_hash,
+                raw_tx=signed_call.raw,
                 tx_type=2,
-                max_fee_wei=signed.max_fee_wei,
-                tip_wei=signed.tip_wei,
-                gas_limit=signed.gas_limit,
+                max_fee_wei=signed_call.max_fee_wei,
+                tip_wei=signed_call.tip_wei,
+                gas_limit=signed_call.gas_limit,
                 lease_epoch=stamp.epoch,
                 signed_at=stamp.at,
                 sends=0,
@@ -140,7 +140,7 @@ class NonceSlotRepository(AttemptQueries):
         self._journal.write(
             "signed",
             stamp,
-            f"{signed.tx_hash} {reason.value}",
+            f"{signed_call.tx_hash} {reason.value}",
             intent_id=slot.intent_id,
             nonce=slot.nonce,
             attempt_id=attempt_id,
@@ -357,11 +357,11 @@ class NonceSlotRepository(AttemptQueries):
 
     def _update_slot(self, slot: NonceSlot, state: NonceState, **values: str | int | None) -> None:
         is_this_nonce = build_account_condition(slot.account) & (pub_nonce.c.nonce == slot.nonce)
-        update_unchanged = update(pub_nonce).where(
+        update_statement = update(pub_nonce).where(
             is_this_nonce, pub_nonce.c.state == slot.state.value
         )
         result = self._connection.execute(
-            update_unchanged.values({**values, "state": state.value})
+            update_statement.values({**values, "state": state.value})
         )
         if result.rowcount != 1:
             raise FatalError(

@@ -81,10 +81,10 @@ class AccountRepository:
             .values(next_nonce=pub_account.c.next_nonce + 1)
             .returning(pub_account.c.next_nonce)
         )
-        incremented = self._connection.execute(increment_statement).scalar_one_or_none()
-        if incremented is None:
+        next_nonce = self._connection.execute(increment_statement).scalar_one_or_none()
+        if next_nonce is None:
             raise FatalError(f"account {account.address} is not enrolled in the outbox")
-        return int(incremented) - 1
+        return int(next_nonce) - 1
 
     def raise_next_nonce(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Enroll the account, or raise its next nonce to the chain's transaction count.
@@ -225,7 +225,7 @@ class OutboxStats:
 
     def get_nonce_progress_by_account(self) -> dict[Account, tuple[int, int]]:
         """Return the next nonce and the lowest unfinished nonce of every enrolled account."""
-        lowest_waiting = (
+        lowest_waiting_nonce = (
             select(func.min(pub_nonce.c.nonce))
             .where(
                 pub_nonce.c.chain_id == pub_account.c.chain_id,
@@ -239,7 +239,7 @@ class OutboxStats:
                 pub_account.c.chain_id,
                 pub_account.c.address,
                 pub_account.c.next_nonce,
-                func.coalesce(lowest_waiting, pub_account.c.next_nonce),
+                func.coalesce(lowest_waiting_nonce, pub_account.c.next_nonce),
             )
         )
         return {Account(row[0], Address(row[1])): (row[2], row[3]) for row in rows}
@@ -248,7 +248,7 @@ class OutboxStats:
         self, stats: OutboxStatistics, account: Account, first: int, below: int
     ) -> None:
         """Add an account's finished nonces from `first` to `below` - 1 to `stats`."""
-        attempts = (
+        attempt_count = (
             select(func.count())
             .where(
                 pub_attempt.c.chain_id == pub_nonce.c.chain_id,
@@ -271,7 +271,7 @@ class OutboxStats:
                 pub_nonce.c.finalised_at,
                 pub_nonce.c.opened_block,
                 pub_nonce.c.block_number,
-                attempts,
+                attempt_count,
             )
             .join(pub_intent, pub_intent.c.id == pub_nonce.c.intent_id)
             .where(

@@ -105,8 +105,8 @@ class CoverageRepository:
 
     def list_scopes(self) -> list[IngestScope]:
         """Return every scope that was ever in use, newest first."""
-        texts = select(scope.c.text).order_by(scope.c.number.desc())
-        return [IngestScope.from_json(text) for text in self._connection.execute(texts).scalars()]
+        query = select(scope.c.text).order_by(scope.c.number.desc())
+        return [IngestScope.from_json(text) for text in self._connection.execute(query).scalars()]
 
     def store_interval(self, scope_id: bytes, new_span: CoverageInterval) -> None:
         """Store an interval, replacing earlier coverage of its blocks.
@@ -144,10 +144,10 @@ class CoverageRepository:
             query = select(coverage).where(coverage.c.scope == scope_id)
             rows = self._connection.execute(query.order_by(coverage.c.first_block))
             return [decode_coverage_row(row) for row in rows]
-        touching = self._list_touching_intervals(scope_id, first, last)
+        touching_intervals = self._list_touching_intervals(scope_id, first, last)
         return [
             replace(span, first=max(first, span.first), last=min(last, span.last))
-            for span in touching
+            for span in touching_intervals
             if span.first <= last and span.last >= first
         ]
 

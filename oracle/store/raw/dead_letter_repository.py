@@ -20,10 +20,12 @@ class DeadLetterRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def append(self, letters: Sequence[DeadLetter]) -> int:
+    def append(self, dead_letters: Sequence[DeadLetter]) -> int:
         """Insert dead letters; return how many of them were not open before."""
         return insert_canonical_rows(
-            self._connection, dead_letter, [_encode_dead_letter_row(letter) for letter in letters]
+            self._connection,
+            dead_letter,
+            [_encode_dead_letter_row(letter) for letter in dead_letters],
         )
 
     def count_open(self) -> int:
@@ -48,8 +50,8 @@ class DeadLetterRepository:
         query = select(dead_letter).where(
             dead_letter.c.block.between(first, last), dead_letter.c.canonical.is_(canonical)
         )
-        in_order = query.order_by(*dead_letter.primary_key.columns)
-        return [_decode_dead_letter_row(row) for row in self._connection.execute(in_order)]
+        ordered_query = query.order_by(*dead_letter.primary_key.columns)
+        return [_decode_dead_letter_row(row) for row in self._connection.execute(ordered_query)]
 
     def delete_open(self, first: int, last: int) -> None:
         """Delete the open dead letters of these blocks, before their rows are decoded again."""

@@ -100,9 +100,9 @@ class FeedRepository:
             is_row = and_(
                 _build_canonical_stream_condition(stream), feed_row.c.id == bindparam("number")
             )
-            set_time = update(feed_row).where(is_row).values(time=bindparam("seen"))
+            update_statement = update(feed_row).where(is_row).values(time=bindparam("seen"))
             rows = [{"number": row_id, "seen": time} for row_id, time in time_by_id.items()]
-            self._connection.execute(set_time, rows)
+            self._connection.execute(update_statement, rows)
 
     # Blocks to which rows are assigned.
 

@@ -173,8 +173,10 @@ class RawChecksums:
                 current_checksum = _sum_hashes_by_span(
                     self._hash_stored_rows(kind, low_block, high_block)
                 ).get(span, _EMPTY_CHECKSUM)
-                stored = self._load_stored_checksums(kind, span, span).get(span, _EMPTY_CHECKSUM)
-                self._apply_changes(kind, {span: current_checksum.subtract(stored)})
+                stored_checksum = self._load_stored_checksums(kind, span, span).get(
+                    span, _EMPTY_CHECKSUM
+                )
+                self._apply_changes(kind, {span: current_checksum.subtract(stored_checksum)})
 
     def _load_stored_checksums(self, kind: str, first_span: int, last_span: int) -> ChecksumBySpan:
         columns = raw_checksum.c
@@ -192,10 +194,12 @@ class RawChecksums:
         }
         if not nonzero_changes:
             return
-        stored = self._load_stored_checksums(kind, min(nonzero_changes), max(nonzero_changes))
+        stored_checksums = self._load_stored_checksums(
+            kind, min(nonzero_changes), max(nonzero_changes)
+        )
         rows: list[Row] = []
         for span, change in nonzero_changes.items():
-            updated_checksum = stored.get(span, _EMPTY_CHECKSUM).add(change)
+            updated_checksum = stored_checksums.get(span, _EMPTY_CHECKSUM).add(change)
             if updated_checksum == _EMPTY_CHECKSUM:
                 is_stored_span = (raw_checksum.c.kind == kind) & (raw_checksum.c.span == span)
                 self._connection.execute(delete(raw_checksum).where(is_stored_span))

@@ -93,10 +93,10 @@ class DrawRepository:
         Raises:
             ValueError: the task has no active draw.
         """
-        active_draw = update(draw).where(
+        void_statement = update(draw).where(
             draw.c.task == decode_hex(task), draw.c.voided_block.is_(None)
         )
-        if self._connection.execute(active_draw.values(voided_block=block)).rowcount != 1:
+        if self._connection.execute(void_statement.values(voided_block=block)).rowcount != 1:
             raise ValueError(f"task {task} has no active draw")
 
     def list_active(self) -> list[StoredDraw]:
@@ -138,12 +138,12 @@ class DrawRepository:
     def rollback_to(self, block: int) -> None:
         """Restore the draws to their state at the end of `block`."""
         self._connection.execute(delete(draw).where(draw.c.seed_block > block))
-        voided_later = update(draw).where(draw.c.voided_block > block)
-        self._connection.execute(voided_later.values(voided_block=None))
+        reactivate_statement = update(draw).where(draw.c.voided_block > block)
+        self._connection.execute(reactivate_statement.values(voided_block=None))
 
     def _select_draws(self, condition: ColumnElement[bool]) -> list[StoredDraw]:
-        rows = select(draw).where(condition).order_by(draw.c.seed_block, draw.c.task)
-        return [_decode_draw_row(row) for row in self._connection.execute(rows)]
+        query = select(draw).where(condition).order_by(draw.c.seed_block, draw.c.task)
+        return [_decode_draw_row(row) for row in self._connection.execute(query)]
 
 
 def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
@@ -197,7 +197,7 @@ class DownloadRepository:
         """Return the downloads planned after a block time, oldest first."""
         columns = planned_download.c
         query = select(planned_download).where(columns.time > time)
-        in_order = query.order_by(columns.block, columns.node, columns.model)
+        ordered_query = query.order_by(columns.block, columns.node, columns.model)
         return [
             PlannedDownload(
                 task=TaskKey(encode_hex(row.task)),
@@ -206,7 +206,7 @@ class DownloadRepository:
                 block=row.block,
                 time=row.time,
             )
-            for row in self._connection.execute(in_order)
+            for row in self._connection.execute(ordered_query)
         ]
 
     def delete_above(self, block: int) -> None:

@@ -185,7 +185,7 @@ class GroupResultRepository:
             for row in rows
             if (values := row[_MEMBER_END:])[0] is not None
         ]
-        return _build_results(rows), {answered.key: answered for answered in tasks}
+        return _build_results(rows), {answered_task.key: answered_task for answered_task in tasks}
 
     def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
         """Return the ranked answer times, as (node, seconds), of each of the newest scored groups.

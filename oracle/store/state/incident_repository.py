@@ -69,12 +69,12 @@ class IncidentRepository:
         An open incident marks later timeouts as well. With `up_to_block`, only incidents that were
         found up to this block are returned, and an incident that ended later counts as open.
         """
-        reaches = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
+        overlaps = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
         query = select(incident).where(incident.c.since <= last_time)
         if up_to_block is not None:
-            reaches = or_(reaches, incident.c.over_block >= up_to_block)
+            overlaps = or_(overlaps, incident.c.over_block >= up_to_block)
             query = query.where(incident.c.block <= up_to_block)
-        query = query.where(reaches)
+        query = query.where(overlaps)
         rows = self._connection.execute(query.order_by(incident.c.number))
         return list(map(decode_incident_row, rows))
 
@@ -119,18 +119,18 @@ def decode_minute_row(row: Iterable[Any]) -> EndMinute:
     return EndMinute(minute, ends, timeouts, ends_by_key)
 
 
-def encode_incident_row(entry: Incident) -> Row:
+def encode_incident_row(incident_entry: Incident) -> Row:
     return (
-        entry.number,
-        decode_optional_hex(entry.creator),
-        *entry.found_at,
-        entry.found_time,
-        entry.since,
-        entry.until,
-        entry.nodes,
-        entry.timeouts,
-        *(entry.over_at or _STILL_OPEN),
-        entry.over_time,
+        incident_entry.number,
+        decode_optional_hex(incident_entry.creator),
+        *incident_entry.found_at,
+        incident_entry.found_time,
+        incident_entry.since,
+        incident_entry.until,
+        incident_entry.nodes,
+        incident_entry.timeouts,
+        *(incident_entry.over_at or _STILL_OPEN),
+        incident_entry.over_time,
     )
 
 

@@ -44,11 +44,13 @@ class RoundRepository:
         With `up_to_block`, the rounds and settings are as of the end of this block, and there are
         no kickouts, because only their newest state is stored.
         """
-        accepted = self.list_accepted(KEPT_ROUNDS, up_to_block=up_to_block)
+        accepted_rounds = self.list_accepted(KEPT_ROUNDS, up_to_block=up_to_block)
         return ContractState(
             KEPT_ROUNDS,
-            accepted_rounds=accepted,
-            strikes=self.list_strikes(accepted[0].round, up_to_block) if accepted else (),
+            accepted_rounds=accepted_rounds,
+            strikes=self.list_strikes(accepted_rounds[0].round, up_to_block)
+            if accepted_rounds
+            else (),
             kicks=self.list_kicks() if up_to_block is None else (),
             settings=self.get_contract_settings(up_to_block=up_to_block),
         )
@@ -179,9 +181,9 @@ class RoundRepository:
             for row in self._connection.execute(query.order_by(*order_columns))
         ]
 
-    def list_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...]:
+    def list_round_signers(self, accepted_rounds: RoundAccepted) -> tuple[Address, ...]:
         """Return the signers of a round, or none if its configuration is unknown."""
-        return self.get_contract_settings().find_round_signers(accepted) or ()
+        return self.get_contract_settings().find_round_signers(accepted_rounds) or ()
 
     def list_kicks(self) -> list[NodeKick]:
         """Return the kickout of each node that has one, by node."""

@@ -120,16 +120,16 @@ def decode_kick_row(row: Any) -> NodeKick:  # noqa: ANN401  a row of any driver
     )
 
 
-def encode_accepted_row(accepted: RoundAccepted) -> Row:
+def encode_accepted_row(accepted_round_entry: RoundAccepted) -> Row:
     return (
-        *accepted.at,
-        accepted.time,
-        accepted.round,
-        accepted.as_of,
-        decode_hex(accepted.as_of_hash),
-        decode_hex(accepted.root),
-        decode_hex(accepted.config),
-        encode_wei(accepted.signer_bitmap),
+        *accepted_round_entry.at,
+        accepted_round_entry.time,
+        accepted_round_entry.round,
+        accepted_round_entry.as_of,
+        decode_hex(accepted_round_entry.as_of_hash),
+        decode_hex(accepted_round_entry.root),
+        decode_hex(accepted_round_entry.config),
+        encode_wei(accepted_round_entry.signer_bitmap),
     )
 
 
@@ -158,29 +158,27 @@ def decode_strike_row(row: Any) -> RoundsStruck:  # noqa: ANN401  a row of any d
 
 def encode_setting_row(event: SettingEvent) -> Row:
     name = ""
-    encoded_value = list[object]()
+    values = list[object]()
     match event:
         case LimitsSet():
             name = "limits"
-            encoded_value = [*astuple(event.limits)]
+            values = [*astuple(event.limits)]
         case KickLimitsSet():
             name = "kick_limits"
-            encoded_value = [*astuple(event.limits)]
+            values = [*astuple(event.limits)]
         case SignersSet():
             name = "signers"
-            encoded_value = [event.signers, event.quorum]
+            values = [event.signers, event.quorum]
         case ConfigSet():
             name = "config"
-            encoded_value = [event.count, event.digest]
+            values = [event.count, event.digest]
         case PausedUntil():
             name = "paused_until"
-            encoded_value = [event.until]
+            values = [event.until]
         case _:
             name = _NAME_BY_RULES_EVENT[type(event)]
-            encoded_value = [
-                getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]
-            ]
-    return (*event.at, event.time, name, json.dumps(encoded_value))
+            values = [getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]]
+    return (*event.at, event.time, name, json.dumps(values))
 
 
 def decode_setting_row(row: Any) -> SettingEvent:  # noqa: ANN401  a row of any driver

@@ -89,8 +89,8 @@ class SnapshotRepository:
         block, logs, body = snapshot
         upsert_rows(self._connection, state_snapshot, [(block, logs, version, body, checksum)])
         columns = state_snapshot.c
-        delete_foreign = delete(state_snapshot).where(columns.made_by != version)
-        self._connection.execute(delete_foreign)
+        delete_statement = delete(state_snapshot).where(columns.made_by != version)
+        self._connection.execute(delete_statement)
         body_size = func.length(columns.body)
         rows = self._connection.execute(
             select(columns.block, columns.logs, body_size).order_by(columns.block)

@@ -138,8 +138,8 @@ class UndoJournal:
 
         The journal must be complete above this block.
         """
-        floor = self._bookmarks.get_number(UNDO_FLOOR)
-        if floor is not None and floor >= final_block:
+        lowest_block = self._bookmarks.get_number(UNDO_FLOOR)
+        if lowest_block is not None and lowest_block >= final_block:
             return
         self._bookmarks.set(UNDO_FLOOR, final_block)
         self._connection.execute(delete(undo).where(undo.c.block <= final_block))
@@ -165,11 +165,11 @@ class UndoJournal:
         journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(
             undo.c.block > number, undo.c.kind.in_(kinds)
         )
-        oldest_by_kind: dict[str, dict[Key, Row | None]] = {}
+        oldest_pre_images_by_kind: dict[str, dict[Key, Row | None]] = {}
         for kind, key, pre_image in self._connection.execute(journal.order_by(undo.c.block)):
-            rows = oldest_by_kind.setdefault(kind, {})
+            rows = oldest_pre_images_by_kind.setdefault(kind, {})
             rows.setdefault(decode(key), None if pre_image is None else tuple(decode(pre_image)))
-        return oldest_by_kind
+        return oldest_pre_images_by_kind
 
     def _restore_rows(self, table: Table, rows: dict[Key, Row | None]) -> None:
         (key,) = table.primary_key.columns

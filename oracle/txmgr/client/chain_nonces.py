@@ -92,23 +92,27 @@ def fetch_transactions_by_nonce(
     """
     if not nonces:
         return {}
-    spent_by_endpoint = dict(
+    transactions_by_endpoint = dict(
         pool_view.read_from_each(
             lambda endpoint: _fetch_mined_transactions(endpoint, account, nonces, max_blocks)
         )
     )
-    if not pool_view.quorum.is_reached_by(spent_by_endpoint):
-        answered = ", ".join(spent_by_endpoint)
+    if not pool_view.quorum.is_reached_by(transactions_by_endpoint):
+        endpoint_names = ", ".join(transactions_by_endpoint)
         raise TransientError(
             f"two {pool_view.quorum.witness_kind}s must show which transactions used the nonces "
-            f"of {account}, but only {answered} responded; run the command again when the others "
-            "respond"
+            f"of {account}, but only {endpoint_names} responded; run the command again when the "
+            "others respond"
         )
-    agreed_by_nonce = {
-        nonce: _find_agreed_transaction(spent_by_endpoint, account, nonce, pool_view.quorum)
+    agreed_transaction_by_nonce = {
+        nonce: _find_agreed_transaction(transactions_by_endpoint, account, nonce, pool_view.quorum)
         for nonce in nonces
     }
-    return {nonce: spent for nonce, spent in agreed_by_nonce.items() if spent is not None}
+    return {
+        nonce: transaction
+        for nonce, transaction in agreed_transaction_by_nonce.items()
+        if transaction is not None
+    }
 
 
 def _find_agreed_transaction(
@@ -121,34 +125,40 @@ def _find_agreed_transaction(
 
     The prices of the result are the lowest that these witnesses report.
     """
-    shown_by_endpoint = {
-        endpoint: spent_by_nonce[nonce]
-        for endpoint, spent_by_nonce in transactions_by_endpoint.items()
-        if nonce in spent_by_nonce
+    transaction_by_endpoint = {
+        endpoint: transaction_by_nonce[nonce]
+        for endpoint, transaction_by_nonce in transactions_by_endpoint.items()
+        if nonce in transaction_by_nonce
     }
-    endpoints_by_spent: dict[MinedTransaction, list[str]] = {}
-    for endpoint, spent in shown_by_endpoint.items():
-        endpoints_by_spent.setdefault(replace(spent, gas_price=0, l1_fee=0), []).append(endpoint)
+    endpoints_by_transaction: dict[MinedTransaction, list[str]] = {}
+    for endpoint, transaction in transaction_by_endpoint.items():
+        endpoints_by_transaction.setdefault(
+            replace(transaction, gas_price=0, l1_fee=0), []
+        ).append(endpoint)
     agreeing_groups = [
-        names for names in endpoints_by_spent.values() if quorum.is_reached_by(names)
+        endpoints
+        for endpoints in endpoints_by_transaction.values()
+        if quorum.is_reached_by(endpoints)
     ]
     if len(agreeing_groups) == 1:
-        agreed_transactions = [shown_by_endpoint[endpoint] for endpoint in agreeing_groups[0]]
+        agreed_transactions = [
+            transaction_by_endpoint[endpoint] for endpoint in agreeing_groups[0]
+        ]
         return replace(
             agreed_transactions[0],
-            gas_price=min(spent.gas_price for spent in agreed_transactions),
-            l1_fee=min(spent.l1_fee for spent in agreed_transactions),
+            gas_price=min(transaction.gas_price for transaction in agreed_transactions),
+            l1_fee=min(transaction.l1_fee for transaction in agreed_transactions),
         )
-    if not shown_by_endpoint:
+    if not transaction_by_endpoint:
         return None
-    reported = ", ".join(
-        f"{endpoint} {_describe_transaction(spent_by_nonce.get(nonce))}"
-        for endpoint, spent_by_nonce in transactions_by_endpoint.items()
+    reports_text = ", ".join(
+        f"{endpoint} {_describe_transaction(transaction_by_nonce.get(nonce))}"
+        for endpoint, transaction_by_nonce in transactions_by_endpoint.items()
     )
     raise TransientError(
         f"two {quorum.witness_kind}s must show the same transaction for nonce {nonce} of "
-        f"{account}; they report: {reported}; wait until they agree, or remove the wrong one from "
-        "[chain] endpoints"
+        f"{account}; they report: {reports_text}; wait until they agree, or remove the wrong one "
+        "from [chain] endpoints"
     )
 
 

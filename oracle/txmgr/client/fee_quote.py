@@ -97,40 +97,40 @@ def raise_fee(fee: int) -> int:
     return max(-(-9 * fee // 8), fee + 1)
 
 
-def raise_both_fees(last: Fees, cap: int) -> Fees | None:
+def raise_both_fees(last_fees: Fees, cap: int) -> Fees | None:
     """Raise both fees by an eighth regardless of the market; return None above the cap.
 
     A smaller raise up to the cap is not tried, because it would make any later raise impossible.
     """
-    fees = Fees(raise_fee(last.max_fee), raise_fee(last.tip))
+    fees = Fees(raise_fee(last_fees.max_fee), raise_fee(last_fees.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
 
 
 def bump_fees(
-    last: Fees, fee_market: FeeMarket, cap: int, pool_required: Fees = _NO_FEES
+    last_fees: Fees, fee_market: FeeMarket, cap: int, pool_min_fees: Fees = _NO_FEES
 ) -> Fees | None:
-    """Return fees that replace `last` in every pool, or None if the cap does not allow them.
+    """Return fees that replace `last_fees` in every pool, or None if the cap does not allow them.
 
     The result is also None while the cap is below the market. Offering the whole cap then would
-    make a later raise impossible, when the market has fallen below the cap. `pool_required`
+    make a later raise impossible, when the market has fallen below the cap. `pool_min_fees`
     contains the fees that a pool required in an error message, or zeros.
     """
     if fee_market.base_fee + fee_market.tip > cap:
         return None
-    min_tip = max(raise_fee(last.tip), fee_market.tip, pool_required.tip)
+    min_tip = max(raise_fee(last_fees.tip), fee_market.tip, pool_min_fees.tip)
     # If the cap permits it, pay up to twice the base fee, because the base fee may rise before the
     # transaction is included.
-    required_fee = fee_market.base_fee + max(fee_market.tip, pool_required.tip)
+    required_fee = fee_market.base_fee + max(fee_market.tip, pool_min_fees.tip)
     market_fee = (
         required_fee
         if required_fee + fee_market.base_fee > cap
         else required_fee + fee_market.base_fee
     )
-    max_fee = min(max(raise_fee(last.max_fee), market_fee, pool_required.max_fee), cap)
+    max_fee = min(max(raise_fee(last_fees.max_fee), market_fee, pool_min_fees.max_fee), cap)
     tip = min(min_tip, max_fee)
     is_raise_sufficient = all(
         new > old and 100 * new >= (100 + _RAISE_PERCENT) * old
-        for new, old in ((max_fee, last.max_fee), (tip, last.tip))
+        for new, old in ((max_fee, last_fees.max_fee), (tip, last_fees.tip))
     )
     return Fees(max_fee, tip) if is_raise_sufficient else None
 
@@ -148,8 +148,8 @@ def compute_floor_gas(calldata: str) -> int:
     """
     calldata_bytes = bytes.fromhex(calldata.removeprefix("0x"))
     zero_count = calldata_bytes.count(0)
-    tokens = zero_count + _TOKENS_PER_BYTE * (len(calldata_bytes) - zero_count)
-    return PLAIN_GAS + _FLOOR_PER_TOKEN * tokens
+    token_count = zero_count + _TOKENS_PER_BYTE * (len(calldata_bytes) - zero_count)
+    return PLAIN_GAS + _FLOOR_PER_TOKEN * token_count
 
 
 def parse_required_fees(text: str) -> Fees:

@@ -74,13 +74,13 @@ def find_nonce_use(
     if not counts or any(count <= query.nonce for count in counts.values()):
         return NonceUseEvidence(None, is_agreed=False, endpoints=endpoint_names)
     endpoints = [endpoint for endpoint in pool_view.callers if endpoint.name in endpoint_names]
-    use = _find_first_use(endpoints, query, final_block.number)
-    if use is None:
+    nonce_use = _find_first_use(endpoints, query, final_block.number)
+    if nonce_use is None:
         return NonceUseEvidence(None, is_agreed=False, endpoints=endpoint_names)
-    use_by_endpoint = _fetch_uses_by_endpoint(endpoints, query, use.block_number)
-    is_unanimous = all(endpoint_use == use for endpoint_use in use_by_endpoint.values())
+    use_by_endpoint = _fetch_uses_by_endpoint(endpoints, query, nonce_use.block_number)
+    is_unanimous = all(endpoint_use == nonce_use for endpoint_use in use_by_endpoint.values())
     return NonceUseEvidence(
-        use, is_unanimous and pool_view.quorum.is_reached_by(use_by_endpoint), endpoint_names
+        nonce_use, is_unanimous and pool_view.quorum.is_reached_by(use_by_endpoint), endpoint_names
     )
 
 
@@ -89,11 +89,11 @@ def _find_first_use(
 ) -> NonceUse | None:
     for endpoint in endpoints:
         try:
-            use = _find_use(endpoint, query, final_number)
+            nonce_use = _find_use(endpoint, query, final_number)
         except TransientError:
             continue
-        if use is not None:
-            return use
+        if nonce_use is not None:
+            return nonce_use
     return None
 
 
@@ -122,9 +122,9 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
     lowest_searched = number if is_certain else max(0, number - _MAX_BLOCKS)
     for top in range(number, lowest_searched - 1, -_BLOCKS_PER_BATCH):
         block_numbers = range(top, max(lowest_searched - 1, top - _BLOCKS_PER_BATCH), -1)
-        use = _fetch_use(endpoint, query, block_numbers)
-        if use is not None:
-            return use
+        nonce_use = _fetch_use(endpoint, query, block_numbers)
+        if nonce_use is not None:
+            return nonce_use
     return None
 
 

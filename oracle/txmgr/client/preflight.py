@@ -90,7 +90,7 @@ def preflight_all(
             (_combine_endpoint_results(pool_view, call, result_by_endpoint), result_by_endpoint)
         )
     _record_votes(endpoint_votes)
-    return [common for common, _ in endpoint_votes]
+    return [common_result for common_result, _ in endpoint_votes]
 
 
 def is_duplicate_pending(
@@ -140,18 +140,20 @@ def _combine_endpoint_results(
 
 
 def _find_majority_result(
-    quorum: WitnessQuorum, answered: Mapping[EndpointCaller, PreflightResult]
+    quorum: WitnessQuorum, result_by_endpoint: Mapping[EndpointCaller, PreflightResult]
 ) -> PreflightResult:
     """Return the result of most witnesses, or UNKNOWN if there is no majority."""
-    successes = [result for result in answered.values() if result.outcome is PreflightOutcome.OK]
+    successes = [
+        result for result in result_by_endpoint.values() if result.outcome is PreflightOutcome.OK
+    ]
     refusal_by_endpoint = {
         endpoint.name: result
-        for endpoint, result in answered.items()
+        for endpoint, result in result_by_endpoint.items()
         if result.outcome is PreflightOutcome.REFUSED
     }
     success_count = quorum.count_witnesses(
         endpoint.name
-        for endpoint, result in answered.items()
+        for endpoint, result in result_by_endpoint.items()
         if result.outcome is PreflightOutcome.OK
     )
     refusal_count = quorum.count_witnesses(refusal_by_endpoint)
@@ -160,7 +162,7 @@ def _find_majority_result(
     if success_count == refusal_count:
         endpoint_reports = "; ".join(
             f"{endpoint.name}: {result.reason or 'the call works'}"
-            for endpoint, result in answered.items()
+            for endpoint, result in result_by_endpoint.items()
         )
         return PreflightResult(
             PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {endpoint_reports}"
@@ -207,10 +209,10 @@ def _record_votes(
 ) -> None:
     """Record, once for each endpoint, whether most witnesses contradict it about any call."""
     outvoted_endpoints: dict[EndpointCaller, bool] = {}
-    for common, result_by_endpoint in votes:
+    for common_result, result_by_endpoint in votes:
         for endpoint, result in result_by_endpoint.items():
-            if PreflightOutcome.UNKNOWN not in {common.outcome, result.outcome}:
-                is_outvoted = result.outcome is not common.outcome
+            if PreflightOutcome.UNKNOWN not in {common_result.outcome, result.outcome}:
+                is_outvoted = result.outcome is not common_result.outcome
                 outvoted_endpoints[endpoint] = (
                     outvoted_endpoints.get(endpoint, False) or is_outvoted
                 )

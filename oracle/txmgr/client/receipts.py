@@ -134,9 +134,9 @@ class ReceiptQuorum:
             view.endpoint: view.receipts.get(receipt.hash) for view in self.views
         }
         return {
-            endpoint: same
-            for endpoint, same in receipt_by_endpoint.items()
-            if same is not None and same.is_equivalent(receipt)
+            endpoint: equivalent_receipt
+            for endpoint, equivalent_receipt in receipt_by_endpoint.items()
+            if equivalent_receipt is not None and equivalent_receipt.is_equivalent(receipt)
         }
 
     def _apply_agreed_prices(self, receipt: Receipt) -> Receipt:
@@ -148,8 +148,10 @@ class ReceiptQuorum:
         day's budget by returning a false price.
         """
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
-        for endpoint, same in self._find_equivalent_receipts(receipt).items():
-            endpoints_by_price.setdefault((same.gas_price, same.l1_fee), []).append(endpoint)
+        for endpoint, equivalent_receipt in self._find_equivalent_receipts(receipt).items():
+            endpoints_by_price.setdefault(
+                (equivalent_receipt.gas_price, equivalent_receipt.l1_fee), []
+            ).append(endpoint)
         agreed_prices = [
             price
             for price, endpoints in endpoints_by_price.items()
@@ -192,7 +194,9 @@ def _fetch_endpoint_receipts(
         [("eth_getTransactionReceipt", (tx_hash,)) for tx_hash in hashes]
     )
     mined_receipts = [
-        _decode_receipt(answer) for answer in receipt_responses if answer is not None
+        _decode_receipt(receipt_response)
+        for receipt_response in receipt_responses
+        if receipt_response is not None
     ]
     requests = [
         ("eth_getBlockByNumber", (hex(receipt.block_number), False)) for receipt in mined_receipts
@@ -348,8 +352,8 @@ def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[H
         try:
             own_block = endpoint.request("eth_getBlockByNumber", hex(block_number), False)
             with expect_response_format("a block"):
-                is_there = own_block is not None and own_block["hash"] == block_hash
-                if is_there and not set(hashes).isdisjoint(own_block["transactions"]):
+                is_included = own_block is not None and own_block["hash"] == block_hash
+                if is_included and not set(hashes).isdisjoint(own_block["transactions"]):
                     return True
         except TransientError:
             continue

@@ -263,9 +263,9 @@ def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
         outcome = result.outcome
         return outcome in _STOPPING, outcome in _OPEN, outcome_order.index(outcome)
 
-    ranked = sorted(results, key=get_rank)
-    best_result = ranked[0]
-    worst_result = ranked[-1]
+    ranked_results = sorted(results, key=get_rank)
+    best_result = ranked_results[0]
+    worst_result = ranked_results[-1]
     if best_result.outcome in _OPEN and worst_result.outcome in _STOPPING:
         return SendResult(
             best_result.outcome,

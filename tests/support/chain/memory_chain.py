@@ -61,7 +61,7 @@ class MemoryRpcError(Exception):
 
 @dataclass
 class MemoryChain:
-    """Blocks from 0 on; `mine` adds one, and `cut` removes the newest ones."""
+    """Blocks from 0 on; `mine` adds one, and `header` removes the newest ones."""
 
     chain_id: int = 31337
     fork: Fork = field(default_factory=Fork)

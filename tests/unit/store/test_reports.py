@@ -105,7 +105,7 @@ def test_report_headers_since_a_period_match_the_stored_reports(store: Store):
         uow.reports.add(report(3, is_due=False))
         uow.reports.set_signed_round(2, 7, report(2).fingerprint)
         stored_cuts = uow.reports.list_headers_since(2)
-    assert [stored_cut.cut for stored_cut in stored_cuts] == [
+    assert [stored_cut.header for stored_cut in stored_cuts] == [
         make_header(report(2)),
         make_header(report(3, is_due=False)),
     ]
