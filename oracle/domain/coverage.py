@@ -4,7 +4,7 @@ See docs/explanation/storage.md#coverage and docs/explanation/verification.md.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -18,27 +18,34 @@ from oracle.domain.ids import Address
 class VerificationLevel(IntEnum):
     """The level to which a range of blocks was verified; it includes the checks of lower levels.
 
-    NOTHING marks data that was stored before levels were recorded. The comparison of counters
+    `CHECK_BY_LEVEL` describes the checks. The comparison of counters
     (docs/explanation/verification.md#l6) is not a level of a range, because it checks the whole
     state at a block.
     """
 
     NOTHING = -1
-    # L0: every log is well-formed and matches the query; the logs are in order, without
-    # duplicates.
     CHECKED = 0
-    # L1: the range continues the stored chain by hash, and the block hash of every log matches its
-    # header.
     SEAMED = 1
-    # L2: all headers are linked by hash, and the logs were requested by block hash.
     PINNED = 2
-    # L3: the bloom filter of each header matches the logs, and this chain's bloom filters are
-    # proven to be correct.
     BLOOMED = 3
-    # L4: the logs match the block's receipts, whose root matches the header.
     PROVEN = 4
-    # L5: another endpoint has since returned the same data.
     AUDITED = 5
+
+
+# For each level, what was checked in addition to the lower levels.
+CHECK_BY_LEVEL: Mapping[VerificationLevel, str] = {
+    VerificationLevel.NOTHING: "nothing: the block was stored before levels existed",
+    VerificationLevel.CHECKED: "form, filter, range and order of each log",
+    VerificationLevel.SEAMED: (
+        "the window's first parent hash is the hash of the newest indexed block"
+    ),
+    VerificationLevel.PINNED: (
+        "all headers link by parent hash, and logs were requested by block hash"
+    ),
+    VerificationLevel.BLOOMED: "the logs match the blooms of the headers",
+    VerificationLevel.PROVEN: "the root of the receipts equals the header's receipts root",
+    VerificationLevel.AUDITED: "another provider later returned the same data",
+}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, NEVER_EXPIRES, KickState
 from oracle.domain.reports.objections import ObjectionVerdict
+from oracle.domain.scoring.kickout_forecast import is_near
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_view import NodeView
 from oracle.queries.api.records.objection_view import PostedEntry, PostedState
@@ -88,6 +89,14 @@ def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
         return f"Nothing: the exclusion ends by itself. {improvement or ''}".rstrip()
     if not summary.ranks:
         return "Nothing: it counts as an average node until its first task is scored."
+    zero_scores = summary.lift.zeros
+    if zero_scores is not None and is_near(zero_scores):
+        in_a_row = "" if zero_scores == 1 else " in a row"
+        return (
+            "Nothing is due yet, but keep the node answering: "
+            f"{format_count(zero_scores, 'score')} of zero{in_a_row} would make a kickout due. "
+            f"{improvement or ''}"
+        ).rstrip()
     return f"Nothing: no kickout is due or near. {improvement or ''}".rstrip()
 
 

@@ -192,10 +192,15 @@ def explain_missing_what_if(advice: NodeAdvice) -> str | None:
 def summarize_work_share(work: WorkShare) -> str:
     """Return one sentence on the numbers of the node's actual and expected draws."""
     return (
-        f"It was drawn for {format_number_in_words(work.received)} of the last "
-        f"{format_count(work.draws, 'task')}; {format_decimal(work.expected, 1)} were to be "
-        f"expected. It was a candidate for {format_number_in_words(work.eligible)}."
+        f"It was drawn for {_format_part(work.received)} of the last "
+        f"{format_count(work.draws, 'task')}; the expected number was "
+        f"{format_decimal(work.expected, 1)}. It was a candidate for "
+        f"{_format_part(work.eligible)} of them."
     )
+
+
+def _format_part(count: int) -> str:
+    return format_number_in_words(count) if count else "none"
 
 
 def list_work_share_cells(work: WorkShare) -> list[tuple[str, ...]]:
@@ -221,7 +226,7 @@ def explain_work_share(work: WorkShare) -> str:
         )
         sentences.append(
             f"Of the fees of these tasks, {received} went to tasks that it was drawn for; "
-            f"{expected} were to be expected."
+            f"the expected share was {expected}."
         )
     if work.weight is not None and work.qos is not None:
         sentences.append(
@@ -233,7 +238,7 @@ def explain_work_share(work: WorkShare) -> str:
     if work.fees:
         sentences.append(
             "The shares are of past draws, at the QoS of that time; the chance of the next task "
-            "depends on the QoS of now."
+            "depends on the current QoS."
         )
     return " ".join([*sentences, work.assumption])
 
@@ -245,7 +250,7 @@ def summarize_earnings(money: NodeMoney, token: Token) -> str:
             return "The fees of its scored tasks are not known."
         return "No scored task counts now."
     tasks_text = (
-        f"{_format_amount(money.earned, token)} by {format_count(money.tasks, 'scored task')}"
+        f"{_format_amount(money.earned, token)} for {format_count(money.tasks, 'scored task')}"
     )
     if money.seconds is not None:
         tasks_text += f" in {format_duration(money.seconds)}"
@@ -260,11 +265,10 @@ def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
         return None
     # If all counted tasks ended today, tasks from earlier today may have stopped counting.
     at_least = "at least " if money.tasks_today == money.tasks else ""
-    is_or_are = "is" if money.tasks_today == 1 else "are"
     return (
         "Today, since 00:00 UTC, lower ranks and tasks without a right answer cost it "
-        f"{at_least}{_format_amount(money.lost_today, token)} in fees; of the scored tasks that "
-        f"count, {format_number_in_words(money.tasks_today)} {is_or_are} of today."
+        f"{at_least}{_format_amount(money.lost_today, token)} in fees. Of the scored tasks that "
+        f"count, {format_number_in_words(money.tasks_today)} ended today."
     )
 
 

@@ -12,7 +12,7 @@ from oracle.bindings.deployment import (
     DEFAULT_LAG_ROUNDS,
     DEFAULT_LIMITS,
 )
-from oracle.domain.coverage import VerificationLevel
+from oracle.domain.coverage import CHECK_BY_LEVEL, VerificationLevel
 from oracle.domain.events.network_events import TYPE_BY_NAME
 from oracle.domain.reports.lanes import HIGHEST_SCORE
 from oracle.domain.roots.pieces import KEPT_ROUNDS, PIECE_LEAVES
@@ -58,11 +58,15 @@ def test_every_event_has_a_docstring():
     ] == []
 
 
-def test_every_verification_level_has_a_row():
-    table = page("explanation/verification.md")
-    assert [level.name for level in VerificationLevel if level.name.lower() not in table] == []
+def test_every_verification_level_has_a_row_and_a_section():
+    text = page("explanation/verification.md")
+    assert [
+        level.name
+        for level, check in CHECK_BY_LEVEL.items()
+        if f"{level.name.lower()}` | {check} |".replace("nothing`", "nothing") not in text
+    ] == []
     assert all(
-        f"## L{level.value}: " in table
+        f"## L{level.value}: " in text
         for level in VerificationLevel
         if level is not VerificationLevel.NOTHING
     )

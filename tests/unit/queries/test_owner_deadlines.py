@@ -170,6 +170,19 @@ def test_no_action_needed_is_never_shown_for_a_due_kickout():
     assert describe_owner_action(calm_but(is_kickout_due=True), view) not in {"", calm_text}
 
 
+@pytest.mark.parametrize(
+    ("zeros", "words"),
+    [
+        (1, "one score of zero would make a kickout due."),
+        (15, "15 scores of zero in a row would make a kickout due."),
+        (16, "no kickout is due or near."),
+    ],
+)
+def test_owner_is_warned_when_few_zero_scores_would_make_a_kickout_due(zeros, words):
+    lift = NO_LIFT.model_copy(update={"zeros": zeros})
+    assert words in describe_owner_action(calm_but(lift=lift), view_with())
+
+
 def test_improvement_after_the_deadline_is_shown_as_too_late():
     lift = NO_LIFT.model_copy(update={"first_places_to_clear": 10})
     late, in_time = (

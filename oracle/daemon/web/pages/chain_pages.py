@@ -28,6 +28,7 @@ from oracle.daemon.web.pages.page_frame import (
     render_template,
 )
 from oracle.daemon.web.pages.proof_card import build_proof_card, get_accepted_round
+from oracle.domain.coverage import CHECK_BY_LEVEL
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_ADDRESS, Address
@@ -94,7 +95,10 @@ def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         "task.html",
         **build_frame_values(snapshot, None, f"/v1/tasks/{task.key}"),
         task=task,
-        results=task_results,
+        groups=[
+            (result, sorted(result.members, key=lambda member: member.rank or len(result.members)))
+            for result in task_results
+        ],
         places=snapshot.load_log_places(closed_result.closed_at for closed_result in task_results),
         is_drawn=bool(snapshot.uow.draws.list_for_task(task.key)),
         moments=build_task_answer(snapshot, task.key).moments,
@@ -341,7 +345,12 @@ def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
         call_count_by_state[entry.state] += entry.count
     frame = build_frame_values(snapshot, "Health", "/v1/status")
     return render_template(
-        "health.html", **frame, seen=status, reasons=reasons, calls=call_count_by_state
+        "health.html",
+        **frame,
+        seen=status,
+        reasons=reasons,
+        calls=call_count_by_state,
+        checks={level.name.lower(): check for level, check in CHECK_BY_LEVEL.items()},
     )
 
 

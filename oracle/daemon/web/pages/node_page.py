@@ -459,11 +459,12 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
         )
     zero_scores = node_view.lift.zeros
     zeros_text = (
-        f"; {format_count(zero_scores, 'score')} of zero in a row would do it"
+        f", and {format_count(zero_scores, 'score')} of zero"
+        f"{'' if zero_scores == 1 else ' in a row'} would make it due"
         if zero_scores
         else ""
     )
-    return f"{margin}; under {format_two_digits(kickout.below)} a kickout is due{zeros_text}."
+    return f"{margin}; a kickout is due under {format_two_digits(kickout.below)}{zeros_text}."
 
 
 def describe_marked_timeouts(history: NodeHistory) -> str | None:

@@ -109,6 +109,17 @@ def test_every_internal_link_resolves(pages):
     assert f"/tasks/{make_task_key('0A')}" in pages
 
 
+def test_task_page_lists_its_group_by_rank(pages):
+    listed_ranks = [
+        re.findall(r'data-label="Rank">([^<]+)<', text)
+        for path, text in pages.items()
+        if path.startswith("/tasks/")
+    ]
+    assert any(len(ranks) > 1 for ranks in listed_ranks)
+    for ranks in listed_ranks:
+        assert ranks == sorted(ranks, key=lambda rank: (not rank.isdigit(), rank))
+
+
 def test_node_page_links_to_its_draws(pages):
     assert f"/draws/{make_task_key('0A')}" in pages[f"/nodes/{make_node_address('B')}"]
     assert "Drawn tasks" not in pages[f"/nodes/{make_node_address('A')}"]
@@ -231,7 +242,7 @@ def test_struck_round_page_warns_that_its_root_was_struck(new_sqlite_store):
 
 
 def test_pending_draw_shows_its_seed(pages):
-    assert "One assignment pending." in pages["/draws"]
+    assert "One assignment is pending." in pages["/draws"]
     assert make_block(1, 1).hash in pages["/draws"]
 
 

@@ -95,10 +95,10 @@ def build_expelled() -> History:
 @pytest.mark.parametrize(
     ("history", "sentence"),
     [
-        (build_race(), "It earns about 2,400 CNX a day: 200 CNX by one scored task in 2 h."),
-        (build_race(59), "It earned 200 CNX by one scored task in 60 s."),
-        (build_race().quits("A"), "It earned 200 CNX by one scored task."),
-        (build_race().is_kicked_out("A"), "It earned 200 CNX by one scored task."),
+        (build_race(), "It earns about 2,400 CNX a day: 200 CNX for one scored task in 2 h."),
+        (build_race(59), "It earned 200 CNX for one scored task in 60 s."),
+        (build_race().quits("A"), "It earned 200 CNX for one scored task."),
+        (build_race().is_kicked_out("A"), "It earned 200 CNX for one scored task."),
         (build_member(10, 5), "The fees of its scored tasks are not known."),
         (build_member(), "No scored task counts now."),
         (build_expelled().joins("A"), "No scored task counts now."),

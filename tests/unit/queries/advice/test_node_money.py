@@ -87,11 +87,11 @@ def test_amounts_are_shown_in_network_token():
         lost_today=55,
     )
     assert summarize_earnings(money, CNX) == (
-        "It earns about 150 CNX a day: 12.5 CNX by three scored tasks in 2 h."
+        "It earns about 150 CNX a day: 12.5 CNX for three scored tasks in 2 h."
     )
     assert summarize_todays_losses(money, CNX) == (
         "Today, since 00:00 UTC, lower ranks and tasks without a right answer cost it 0.55 CNX in "
-        "fees; of the scored tasks that count, two are of today."
+        "fees. Of the scored tasks that count, two ended today."
     )
     full_day = money.model_copy(update={"tasks_today": money.tasks})
     assert " at least 0.55 CNX " in str(summarize_todays_losses(full_day, CNX))

@@ -166,8 +166,8 @@ WORK = WorkShare(
 
 def test_work_share_is_described_with_reasons():
     assert summarize_work_share(WORK) == (
-        "It was drawn for twelve of the last 500 tasks; 14.1 were to be expected. It was a "
-        "candidate for 400."
+        "It was drawn for twelve of the last 500 tasks; the expected number was 14.1. It was "
+        "a candidate for 400 of them."
     )
     assert list_work_share_cells(WORK) == [
         ("it was a candidate", "400"),
@@ -175,9 +175,9 @@ def test_work_share_is_described_with_reasons():
         ("it ran a task", "20"),
     ]
     assert explain_work_share(WORK).startswith(
-        "Of the fees of these tasks, 1.8 % went to tasks that it was drawn for; 2.1 % were to be "
-        "expected. Its weight for a task without models is 0.3333, from the stake score S = "
-        "1.0000 and the QoS Q = 0.5000"
+        "Of the fees of these tasks, 1.8 % went to tasks that it was drawn for; the expected "
+        "share was 2.1 %. Its weight for a task without models is 0.3333, from the stake score "
+        "S = 1.0000 and the QoS Q = 0.5000"
     )
     departed = WORK.model_copy(update={"weight": None, "qos": None, "fees": 0})
     assert explain_work_share(departed) == WORK.assumption
