@@ -7,12 +7,12 @@ from oracle.chain.heads import Heads
 from oracle.daemon.records import Records
 from oracle.domain.ids import Address
 from oracle.domain.reports.node_kicks import Accusation
+from oracle.domain.roots.pieces import PiecedRound
 from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.kickouts.kickout_cases import (
     NO_PROVABLE_ROUND,
     KickoutCase,
-    StoredRound,
     is_accused_for_interval,
     load_kickout_cases,
     load_last_round,
@@ -82,8 +82,8 @@ def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) 
         raise InputError(f"{node}: the node is not accused")
     if not is_accused_for_interval(case.kick, case.due_since):
         raise InputError(
-            f"{node}: round {last_round.accepted_round.round} no longer states the accused "
-            "interval; `qos-oracle kickout clear` ends the accusation"
+            f"{node}: round {last_round.summary.round} no longer states the accused interval; "
+            "`qos-oracle kickout clear` ends the accusation"
         )
     contract_status = context.quorum.fetch_contract_status()
     unmet_conditions_text = "; ".join(_iterate_unmet_conditions(accusation, contract_status))
@@ -107,8 +107,8 @@ def plan_manual_accusation_clearing(
         raise InputError(f"{node}: the node is not accused")
     if is_accused_for_interval(case.kick, case.due_since):
         raise InputError(
-            f"{node}: round {last_round.accepted_round.round} still states the accused interval; "
-            "only the vetoer can end the accusation (`qos-oracle kickout veto`)"
+            f"{node}: round {last_round.summary.round} still states the accused interval; only "
+            "the vetoer can end the accusation (`qos-oracle kickout veto`)"
         )
     return plan_accusation_clearing(context, case, last_round) or _raise_not_planned_error(
         context, node
@@ -117,7 +117,7 @@ def plan_manual_accusation_clearing(
 
 def _load_kickout_case(
     context: KickoutContext, node: Address, heads: Heads, *, may_hold_reports: bool = False
-) -> tuple[KickoutCase, StoredRound]:
+) -> tuple[KickoutCase, PiecedRound]:
     with context.account_context.store.read_transaction() as uow:
         if not context.account_context.is_at_head(uow, heads):
             raise InputError(

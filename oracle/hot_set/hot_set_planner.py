@@ -181,7 +181,7 @@ def _plan_word_calls(
         lagged_indexes = sorted(set(excess_indexes).intersection(outdated_lagged_indexes))
         is_complete = is_complete and not lagged_indexes
         yield from _plan_word_run_calls(
-            lagged_round, lagged_indexes, f" of round {lagged_round.accepted_round.round}"
+            lagged_round, lagged_indexes, f" of round {lagged_round.pieced_round.summary.round}"
         )
     if is_complete:
         context.progress.words_root = due_round.root
@@ -196,7 +196,10 @@ def _plan_word_run_calls(
         run_words = hot_set_round.lane_words[first_index : first_index + count]
         zero_padding = (0,) * (count - len(run_words))
         calldata = encode_write_words_call(
-            hot_set_round.accepted_round.round, first_index, (*run_words, *zero_padding), hashes
+            hot_set_round.pieced_round.summary.round,
+            first_index,
+            (*run_words, *zero_padding),
+            hashes,
         )
         subject = f"words {first_index} to {first_index + count - 1}{suffix}"
         yield _PlannedCall(UPDATE_WORDS, subject, calldata)

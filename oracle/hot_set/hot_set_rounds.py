@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from oracle.bindings.qos_words import StoredWord, WordsContract, find_outdated_words
 from oracle.domain.blocks import BlockRef
-from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.reports.lanes import pack_lane_words
 from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import TransientError
@@ -16,9 +15,8 @@ from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 
 @dataclass(frozen=True, slots=True)
 class HotSetRound:
-    """An accepted round whose leaves are stored."""
+    """An accepted round whose leaves are stored, and its words in the hot set."""
 
-    accepted_round: RoundAccepted
     pieced_round: PiecedRound
     lane_words: Sequence[int]
 
@@ -30,8 +28,9 @@ class HotSetRound:
         See `find_outdated_words`.
         """
         lane_words = self.lane_words[: len(stored_words)]
+        round_number = self.pieced_round.summary.round
         return find_outdated_words(
-            stored_words[: len(lane_words)], lane_words, self.accepted_round.round, min_round
+            stored_words[: len(lane_words)], lane_words, round_number, min_round
         )
 
 
@@ -47,7 +46,7 @@ def load_hot_set_round(
         if pieced_round is None:
             return None
         lanes = load_round_lanes(uow, leaf_cache, accepted_round)
-    return HotSetRound(accepted_round, pieced_round, pack_lane_words(lanes))
+    return HotSetRound(pieced_round, pack_lane_words(lanes))
 
 
 def measure_hot_set_lag(
@@ -60,11 +59,9 @@ def measure_hot_set_lag(
     """
     with store.read_transaction() as uow:
         accepted_round = uow.rounds.find_last_provable_round(up_to_block=block.number)
-    last_round = (
-        None
-        if accepted_round is None
-        else load_hot_set_round(store, leaf_cache, accepted_round.round)
-    )
+    if accepted_round is None:
+        return None
+    last_round = load_hot_set_round(store, leaf_cache, accepted_round.round)
     if last_round is None:
         return None
     try:
@@ -80,7 +77,5 @@ def measure_hot_set_lag(
         and checked_round.find_outdated_indexes(stored_words)
     ):
         rounds_behind += 1
-        checked_round = load_hot_set_round(
-            store, leaf_cache, last_round.accepted_round.round - rounds_behind
-        )
+        checked_round = load_hot_set_round(store, leaf_cache, accepted_round.round - rounds_behind)
     return HotSetLag(rounds_behind, outdated_word_count)

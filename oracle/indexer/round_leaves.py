@@ -80,7 +80,7 @@ class LeafCache:
         self.rounds: _RecentlyUsed[Hash, PiecedRound | None] = _RecentlyUsed(_MAX_CACHED_ROUNDS)
         self.lanes: _RecentlyUsed[Hash, Lanes] = _RecentlyUsed(_MAX_CACHED_LANES)
         self.trees: _RecentlyUsed[bytes, PieceTree | None] = _RecentlyUsed(_MAX_CACHED_TREES)
-        self.proofs: _RecentlyUsed[tuple[Hash, Address], NodeProof | None] = _RecentlyUsed(
+        self.proofs: _RecentlyUsed[tuple[bytes, Address], NodeProof | None] = _RecentlyUsed(
             _MAX_CACHED_PROOFS
         )
         self.refolded: _RecentlyUsed[tuple[int, Hash, int], ProvableRound] = _RecentlyUsed(

@@ -71,7 +71,7 @@ def find_kickout_obstacle(
     if request.kind == RETRY_KICK:
         return None if kick is not None and is_kick_retry_due(uow, kick) else _RETRY_NOT_DUE
     last_round = load_last_round(uow, context.leaf_cache)
-    if last_round is None or last_round.accepted_round.round != request.round:
+    if last_round is None or last_round.summary.round != request.round:
         return f"its proof is of round {request.round}, which is no longer the last one"
     proof = prove_node_in_last_round(uow, context.leaf_cache, last_round, node)
     due_since = 0 if proof is None else proof.leaf.kickout_due_since

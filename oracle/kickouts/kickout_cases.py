@@ -8,7 +8,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from oracle.chain.hex_names import format_account_id
-from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import (
@@ -20,7 +19,8 @@ from oracle.domain.reports.kickout_review import collect_task_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.reports.report import ReportSettings
-from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
+from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
+from oracle.domain.roots.pieces import PiecedRound
 from oracle.domain.roots.round_tree import NodeProof
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.rules import Rules
@@ -37,14 +37,6 @@ from oracle.store.database import UnitOfWork
 NO_PROVABLE_ROUND = (
     "no round was accepted yet, the last one was struck, or its leaves are not stored"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRound:
-    """The last accepted round and its summary; the stored leaves hash to the root of the round."""
-
-    accepted_round: RoundAccepted
-    summary: RoundSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +66,16 @@ class KickoutCase:
         return 0 if self.proof is None else self.proof.leaf.kickout_due_since
 
 
-def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
+def load_last_round(uow: UnitOfWork, cache: LeafCache) -> PiecedRound | None:
     """Return the last accepted round, or None for the reasons in `NO_PROVABLE_ROUND`."""
     accepted_round = uow.rounds.find_last_provable_round()
-    pieced_round = (
-        None if accepted_round is None else load_pieced_round(uow, cache, accepted_round)
-    )
-    if accepted_round is None or pieced_round is None:
-        return None
-    return StoredRound(accepted_round, pieced_round.summary)
+    return None if accepted_round is None else load_pieced_round(uow, cache, accepted_round)
 
 
 def prove_node_in_last_round(
     uow: UnitOfWork,
     cache: LeafCache,
-    last_round: StoredRound,
+    last_round: PiecedRound,
     node: Address,
     seat: int | None = None,
 ) -> NodeProof | None:
@@ -96,14 +83,10 @@ def prove_node_in_last_round(
 
     `seat` is the seat of the node, or None if the caller does not know the seat.
     """
-
-    def prove() -> NodeProof | None:
-        pieced_round = load_pieced_round(uow, cache, last_round.accepted_round)
-        if pieced_round is None:
-            return None
-        return prove_address_from_pieces(uow, cache, pieced_round, node, seat)
-
-    proof = cache.proofs.get_or_make((last_round.accepted_round.root, node), prove)
+    proof = cache.proofs.get_or_make(
+        (last_round.root, node),
+        lambda: prove_address_from_pieces(uow, cache, last_round, node, seat),
+    )
     return None if proof is None or proof.is_absent else proof
 
 
@@ -177,7 +160,7 @@ def _apply_objection_delays(
 
 
 def _prove_nodes_in_last_round(
-    uow: UnitOfWork, cache: LeafCache, last_round: StoredRound | None, nodes: Sequence[Address]
+    uow: UnitOfWork, cache: LeafCache, last_round: PiecedRound | None, nodes: Sequence[Address]
 ) -> dict[Address, NodeProof | None]:
     """Return the proof in the last round of each node, or None for a node without a leaf.
 
@@ -185,8 +168,7 @@ def _prove_nodes_in_last_round(
     """
     if last_round is None:
         return {}
-    root = last_round.accepted_round.root
-    cached_proofs = cache.proofs.get_cached((root, node) for node in nodes)
+    cached_proofs = cache.proofs.get_cached((last_round.root, node) for node in nodes)
     proofs = {
         node: None if proof is None or proof.is_absent else proof
         for (_, node), proof in cached_proofs.items()
@@ -206,7 +188,7 @@ def load_cursor_time(uow: UnitOfWork) -> int:
 
 
 def find_accusation_obstacle(
-    last_round: StoredRound | None,
+    last_round: PiecedRound | None,
     proof: NodeProof | None,
     kick: NodeKick | None,
     settings: ReportSettings,
@@ -215,7 +197,7 @@ def find_accusation_obstacle(
     """Return why the contract rejects an accusation of a node at `time`, or None."""
     if last_round is None:
         return NO_PROVABLE_ROUND
-    last_round_number = last_round.accepted_round.round
+    last_round_number = last_round.summary.round
     if proof is None:
         return f"round {last_round_number} does not contain the node yet"
     leaf = proof.leaf

@@ -17,12 +17,12 @@ from oracle.bindings.qos_roots import (
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Address
 from oracle.domain.reports.node_kicks import NodeKick
+from oracle.domain.roots.pieces import PiecedRound
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.evidence_files import export_evidence
 from oracle.kickouts.kick_calls import end_obsolete_kickout_call, is_kick_retry_due
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
-    StoredRound,
     is_accused_for_interval,
     is_kickout_due_at_head,
     load_kickout_cases,
@@ -62,7 +62,7 @@ class _PlanInputs:
     so accusations are only cleared.
     """
 
-    last_round: StoredRound
+    last_round: PiecedRound
     cases: tuple[KickoutCase, ...]
     retriable_kicks: tuple[NodeKick, ...]
     is_holding_reports: bool
@@ -117,7 +117,7 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
     if not has_work:
         return None
     contract_status = context.quorum.fetch_contract_status()
-    if contract_status.head.round != plan_inputs.last_round.accepted_round.round:
+    if contract_status.head.round != plan_inputs.last_round.summary.round:
         # The contract has already accepted a newer round, but it is not indexed yet.
         return None
     steps: list[StepResult] = []
@@ -148,7 +148,7 @@ def _iter_plan_results(
 
 
 def plan_accusation(
-    context: KickoutContext, case: KickoutCase, last_round: StoredRound
+    context: KickoutContext, case: KickoutCase, last_round: PiecedRound
 ) -> StepResult | None:
     """Plan the accusation of a node; return None if the call cannot be sent now.
 
@@ -173,7 +173,7 @@ def plan_accusation(
 def plan_execution(
     context: KickoutContext,
     case: KickoutCase,
-    last_round: StoredRound,
+    last_round: PiecedRound,
     contract_status: RootsStatus,
 ) -> StepResult | None:
     """Plan the execution of an accusation; return None if it cannot be executed yet.
@@ -204,7 +204,7 @@ def plan_execution(
 
 
 def plan_accusation_clearing(
-    context: KickoutContext, case: KickoutCase, last_round: StoredRound
+    context: KickoutContext, case: KickoutCase, last_round: PiecedRound
 ) -> StepResult | None:
     """Plan the end of an accusation whose kickout is not due by the last round, or return None."""
     if (
@@ -296,9 +296,9 @@ def _has_open_or_held_call(context: KickoutContext, node: str, kind: str) -> boo
 
 
 def _build_case_request(
-    context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
+    context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: PiecedRound
 ) -> CallRequest:
-    request = _build_request(context, kind, case.node, calldata, last_round.accepted_round.round)
+    request = _build_request(context, kind, case.node, calldata, last_round.summary.round)
     # The call becomes invalid if a reorg removes the block at which the kickout became due.
     opening_block = None if case.interval is None else case.interval.opened_at.block
     return replace(request, as_of_block=opening_block)

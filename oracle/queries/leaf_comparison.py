@@ -158,7 +158,7 @@ def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> Rep
                 f"period {period}: the leaves are deleted, because the report can no "
                 "longer be accepted"
             )
-    own_round = build_piece_digests(report.root, report.as_of.hash, pieced_round)
+    own_round = build_piece_digests(pieced_round, report.as_of.hash)
     peer_round = peer.fetch_piece_hashes(period)
     difference: LeafDifference | None = None
     differing_piece = _find_differing_piece(own_round, peer_round)

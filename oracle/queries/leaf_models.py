@@ -187,10 +187,10 @@ class LeafDifference(ApiModel):
     fields: list[FieldDifference]
 
 
-def build_piece_digests(root: Hash, as_of_hash: Hash, pieced_round: PiecedRound) -> LeafPieces:
+def build_piece_digests(pieced_round: PiecedRound, as_of_hash: Hash) -> LeafPieces:
     """Return the root of the leaves with the hashes of all pieces."""
     return LeafPieces(
-        root=root,
+        root=_format_hash(pieced_round.root),
         as_of_hash=as_of_hash,
         summary=ProofSummary.from_summary(pieced_round.summary),
         pieces=[

@@ -15,10 +15,10 @@ from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.oracle_events import KickAccused
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.node_kicks import NEVER_EXPIRES, Expulsion, KickState, NodeKick
+from oracle.domain.roots.pieces import PiecedRound
 from oracle.kickouts.kick_calls import find_kickout_obstacle
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
-    StoredRound,
     load_kickout_cases,
     load_last_round,
 )
@@ -95,7 +95,7 @@ def state_round(context: KickoutContext, number: int, *due_nodes: Address) -> No
     store_round(context.account_context.store, number, build_leaves(nodes, due_nodes))
 
 
-def load_case(context: KickoutContext) -> tuple[KickoutCase, StoredRound]:
+def load_case(context: KickoutContext) -> tuple[KickoutCase, PiecedRound]:
     with context.account_context.store.read_transaction() as uow:
         last_round = load_last_round(uow, context.leaf_cache)
         (case,) = load_kickout_cases(uow, context.leaf_cache, POLICY, SETTINGS)

@@ -20,15 +20,10 @@ _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
 class StoredLeaves(NamedTuple):
-    """The leaves of a root; `is_final` means that no reorg can change them.
+    """The leaves of a root; `is_final` means that no reorg can change them."""
 
-    `pieced_round` is None if the leaves are no longer stored.
-    """
-
-    root: Hash
-    as_of: int
+    pieced_round: PiecedRound
     as_of_hash: Hash
-    pieced_round: PiecedRound | None
     is_final: bool
 
 
@@ -40,48 +35,37 @@ def get_round_leaves(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
     """Return the leaves of an accepted round.
 
     Raises:
-        NotFoundError: the round was not accepted.
+        NotFoundError: the round was not accepted, or its leaves are no longer stored.
     """
     try:
         accepted = load_accepted_round(snapshot.uow, round_number)
     except InputError as error:
         raise NotFoundError(str(error)) from error
-    return StoredLeaves(
-        root=accepted.root,
-        as_of=accepted.as_of,
-        as_of_hash=accepted.as_of_hash,
-        pieced_round=load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted),
-        is_final=_is_final(snapshot, accepted),
-    )
+    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
+    if pieced_round is None:
+        raise _build_deleted_leaves_error(accepted.as_of)
+    return StoredLeaves(pieced_round, accepted.as_of_hash, _is_final(snapshot, accepted))
 
 
 def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
     """Return the leaves of a period's report, whether or not the contract accepted it.
 
     Raises:
-        NotFoundError: the period has no report.
+        NotFoundError: the period has no report, or its leaves are no longer stored.
     """
     stored_report = snapshot.uow.reports.get(period)
     if stored_report is None:
         raise NotFoundError(f"no report of period {period} was cut")
     report = stored_report.report
-    return StoredLeaves(
-        root=report.root,
-        as_of=report.as_of.number,
-        as_of_hash=report.as_of.hash,
-        pieced_round=load_pieced_round_of_report(snapshot.uow, snapshot.source.leaves, report),
-        is_final=False,
-    )
+    pieced_round = load_pieced_round_of_report(snapshot.uow, snapshot.source.leaves, report)
+    if pieced_round is None:
+        raise _build_deleted_leaves_error(report.as_of.number)
+    return StoredLeaves(pieced_round, report.as_of.hash, is_final=False)
 
 
 def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
-    """Return the digest of each piece of a root's leaves.
-
-    Raises:
-        NotFoundError: the leaves are no longer stored.
-    """
-    pieced_round = _get_pieced_round(leaves)
-    pieces = build_piece_digests(leaves.root, leaves.as_of_hash, pieced_round)
+    """Return the digest of each piece of a root's leaves."""
+    pieces = build_piece_digests(leaves.pieced_round, leaves.as_of_hash)
     return LeavesAnswer(as_of=snapshot.as_of, leaves=pieces)
 
 
@@ -94,12 +78,12 @@ def load_leaf_piece(
         NotFoundError: there is no such round, report or piece, or its leaves are no longer stored.
     """
     leaves = find_leaves(snapshot, number)
-    pieced_round = _get_pieced_round(leaves)
+    pieced_round = leaves.pieced_round
     if piece >= len(pieced_round.digests):
         raise NotFoundError(f"piece {piece}: the round has {len(pieced_round.digests)} pieces")
     piece_tree = load_piece(snapshot.uow, snapshot.source.leaves, pieced_round, piece)
     if piece_tree is None:
-        raise _build_deleted_leaves_error(leaves)
+        raise _build_deleted_leaves_error(pieced_round.summary.as_of)
     return piece_tree.leaves, leaves.is_final
 
 
@@ -109,14 +93,8 @@ def compute_content_id(leaves: bytes) -> str:
     return "b" + b32encode(digest).decode().rstrip("=").lower()
 
 
-def _get_pieced_round(leaves: StoredLeaves) -> PiecedRound:
-    if leaves.pieced_round is None:
-        raise _build_deleted_leaves_error(leaves)
-    return leaves.pieced_round
-
-
-def _build_deleted_leaves_error(leaves: StoredLeaves) -> NotFoundError:
-    return NotFoundError(f"the leaves of the report as of block {leaves.as_of} are deleted")
+def _build_deleted_leaves_error(as_of: int) -> NotFoundError:
+    return NotFoundError(f"the leaves of the report as of block {as_of} are deleted")
 
 
 def _is_final(snapshot: ApiSnapshot, accepted: RoundAccepted) -> bool:
