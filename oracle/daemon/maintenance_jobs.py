@@ -11,17 +11,17 @@ from oracle.daemon.scheduler import TickFacts
 from oracle.domain.blocks import format_block_count
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.contract_counters import (
+    CounterComparison,
+    CounterQuery,
+    compare_contract_counters,
+)
 from oracle.indexer.audit.judgement import record_endpoints_proven_wrong
 from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
     ScopeBackfillResult,
     backfill_next_gap,
-)
-from oracle.indexer.audit.state_check import (
-    CounterComparison,
-    CounterQuery,
-    compare_contract_counters,
 )
 from oracle.indexer.audit.unproven_history import describe_unproven_history, load_disputes
 from oracle.indexer.block_confirmation import get_confirmation_obstacle

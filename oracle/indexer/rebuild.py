@@ -61,17 +61,16 @@ def check_raw_rows_complete(
     """
     spans = find_damaged_spans(uow, last_block, verified_blocks)
     if spans:
-        damage_text = "; ".join(describe_damaged_spans(spans[:_MAX_LISTED_SPANS]))
+        damage_text = "; ".join(describe_damaged_rows(*span) for span in spans[:_MAX_LISTED_SPANS])
         raise IncompleteLogsError(f"raw rows: {damage_text}; {_format_repair_advice(spans)}")
 
 
-def describe_damaged_spans(spans: Sequence[DamagedSpan]) -> list[str]:
-    """Return a line for each damaged span, with its blocks and how its rows differ."""
-    return [
-        f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
-        f"differ from those that were committed ({_describe_missing_rows(span.missing)})"
-        for span in spans
-    ]
+def describe_damaged_rows(kind: str, first: int, last: int, missing: int) -> str:
+    """Return how the rows of a damaged span differ; the arguments are those of `DamagedSpan`."""
+    return (
+        f"the {_NAME_BY_KIND[kind]} of blocks {first} to {last} differ from those that were "
+        f"committed ({_describe_missing_rows(missing)})"
+    )
 
 
 def _describe_missing_rows(missing_count: int) -> str:
@@ -81,8 +80,8 @@ def _describe_missing_rows(missing_count: int) -> str:
 
 
 def _format_repair_advice(spans: Sequence[DamagedSpan]) -> str:
-    first_block = min(span.blocks.first for span in spans)
-    last_block = max(span.blocks.last for span in spans)
+    first_block = min(span.first for span in spans)
+    last_block = max(span.last for span in spans)
     unlisted_count = len(spans) - _MAX_LISTED_SPANS
     remaining_text = "" if unlisted_count <= 0 else f"{unlisted_count} more spans are damaged; "
     return (
@@ -92,9 +91,7 @@ def _format_repair_advice(spans: Sequence[DamagedSpan]) -> str:
 
 
 def _is_span_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
-    is_contained = (
-        verified_blocks.first <= span.blocks.first and span.blocks.last <= verified_blocks.last
-    )
+    is_contained = verified_blocks.first <= span.first and span.last <= verified_blocks.last
     # Feed rows are never verified, because they are not on the chain.
     return is_contained and span.kind != "feed"
 

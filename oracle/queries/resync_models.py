@@ -1,15 +1,13 @@
 """The answers of the `resync` commands about rewinds, rebuilds and checks of the index."""
 
+from collections.abc import Iterable, Sequence
+
 from pydantic import Field
 
-from oracle.domain.blocks import BlockRange
-from oracle.domain.coverage import VerificationLevel
 from oracle.domain.logs import Call, DeadLetter, Log
-from oracle.indexer.audit.gaps import Gaps
 from oracle.indexer.audit.reverify import VerifyResult
-from oracle.indexer.audit.state_check import StateComparison
 from oracle.indexer.backfill import BackfillResult
-from oracle.indexer.rebuild import RebuildResult
+from oracle.indexer.rebuild import RebuildResult, RetryResult
 from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.queries.answers import AddressText, ApiModel, HashText
 from oracle.store.raw.raw_checksums import DamagedSpan
@@ -96,7 +94,13 @@ class StateRowEntry(ApiModel):
 
     table: str
     key: str
-    kind: str = Field(examples=["missing", "extra", "other"])
+    kind: str = Field(
+        description=(
+            "`missing` if only the fold contains the row, `extra` if only the table contains it, "
+            "and `other` if the two versions differ."
+        ),
+        examples=["missing", "extra", "other"],
+    )
 
 
 class StateCheckAnswer(ApiModel):
@@ -113,20 +117,25 @@ class VerifyAnswer(ApiModel):
 
     dry_run: bool
     first: int | None = Field(
+        default=None,
         serialization_alias="from",
         description="First block that was compared; null if the command did not read the chain.",
     )
-    last: int | None = Field(serialization_alias="to")
-    level: str | None
-    endpoints: list[str]
-    resumed_at: int | None
-    missing: list[RawRow] = Field(
-        description="Rows that are on the chain but not in the database."
+    last: int | None = Field(default=None, serialization_alias="to")
+    level: str | None = None
+    endpoints: Sequence[str] = ()
+    resumed_at: int | None = None
+    missing: Sequence[RawRow] = Field(
+        default=(), description="Rows that are on the chain but not in the database."
     )
-    extra: list[RawRow] = Field(description="Rows that are in the database but not on the chain.")
-    other: list[RawRow] = Field(description="Rows whose stored content differs from the chain.")
-    repaired: RebuildAnswer | None
-    left: int = Field(description="Number of rows that differ and were not repaired.")
+    extra: Sequence[RawRow] = Field(
+        default=(), description="Rows that are in the database but not on the chain."
+    )
+    other: Sequence[RawRow] = Field(
+        default=(), description="Rows whose stored content differs from the chain."
+    )
+    repaired: RebuildAnswer | None = None
+    left: int = Field(default=0, description="Number of rows that differ and were not repaired.")
     damaged: list[DamagedBlocks]
     state: StateCheckAnswer | None = Field(
         description=(
@@ -160,8 +169,16 @@ class GapsAnswer(BlockRangeEntry):
     mismatched_logs: list[int] = Field(
         description="Blocks whose stored logs have another block hash than the header."
     )
-    cursor: list[str]
+    cursor: list[str] = Field(
+        description="Contradictions between the cursor and the headers or logs."
+    )
     damaged: list[DamagedBlocks]
+
+    @property
+    def has_gaps(self) -> bool:
+        return bool(
+            self.unread or self.headers or self.mismatched_logs or self.cursor or self.damaged
+        )
 
 
 class DeadLetterEntry(ApiModel):
@@ -242,7 +259,7 @@ def build_backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillA
 
 def build_verify_answer(
     verified: VerifyResult | None,
-    damaged: tuple[DamagedSpan, ...],
+    damaged: Sequence[DamagedSpan],
     state: StateCheckAnswer | None,
     *,
     dry_run: bool,
@@ -251,65 +268,24 @@ def build_verify_answer(
 
     `verified` is None if the chain was not queried.
     """
-    difference = None if verified is None else verified.difference
+    damaged_blocks = build_damaged_blocks(damaged)
+    if verified is None:
+        return VerifyAnswer(dry_run=dry_run, damaged=damaged_blocks, state=state)
+    difference = verified.difference
     return VerifyAnswer(
         dry_run=dry_run,
-        first=None if verified is None else verified.blocks.first,
-        last=None if verified is None else verified.blocks.last,
-        level=None if verified is None else verified.reached_level.name.lower(),
-        endpoints=[] if verified is None else list(verified.endpoints),
-        resumed_at=None if verified is None else verified.resumed_at,
-        missing=[]
-        if difference is None
-        else [_build_raw_row(row) for row in difference.missing_rows],
-        extra=[] if difference is None else [_build_raw_row(row) for row in difference.extra_rows],
-        other=[]
-        if difference is None
-        else [_build_raw_row(row) for row in difference.changed_rows],
-        repaired=None
-        if verified is None
-        else _build_optional_rebuild(verified.repaired, dry_run=dry_run),
-        left=0 if verified is None else verified.unrepaired_count,
-        damaged=[_build_damaged_blocks(span) for span in damaged],
+        first=verified.blocks.first,
+        last=verified.blocks.last,
+        level=verified.reached_level.name.lower(),
+        endpoints=verified.endpoints,
+        resumed_at=verified.resumed_at,
+        missing=[_build_raw_row(row) for row in difference.missing_rows],
+        extra=[_build_raw_row(row) for row in difference.extra_rows],
+        other=[_build_raw_row(row) for row in difference.changed_rows],
+        repaired=_build_optional_rebuild(verified.repaired, dry_run=dry_run),
+        left=verified.unrepaired_count,
+        damaged=damaged_blocks,
         state=state,
-    )
-
-
-def build_state_check_answer(
-    state: StateComparison, rebuilt: RebuildResult | None, *, dry_run: bool
-) -> StateCheckAnswer:
-    """Return the answer about a comparison of the stored state with a new fold."""
-    return StateCheckAnswer(
-        block=state.last_block,
-        logs=state.log_count,
-        differing=[StateRowEntry(**row._asdict()) for row in state.differing],
-        rebuilt=_build_optional_rebuild(rebuilt, dry_run=dry_run),
-    )
-
-
-def build_gaps_answer(gaps: Gaps) -> GapsAnswer:
-    """Return the answer about the gaps of the index."""
-    return GapsAnswer(
-        first=gaps.blocks.first,
-        last=gaps.blocks.last,
-        levels={
-            level.name.lower(): gaps.count_blocks_at_level(level) for level in VerificationLevel
-        },
-        coverage=[
-            CoverageSpan(
-                first=span.first,
-                last=span.last,
-                level=span.level.name.lower(),
-                endpoint=span.endpoint,
-                audited_by=span.audited_by,
-            )
-            for span in gaps.spans
-        ],
-        unread=[_build_block_range(blocks) for blocks in gaps.unread],
-        headers=list(gaps.broken_headers),
-        mismatched_logs=list(gaps.conflicting_blocks),
-        cursor=list(gaps.cursor_mismatches),
-        damaged=[_build_damaged_blocks(span) for span in gaps.damaged],
     )
 
 
@@ -326,6 +302,16 @@ def build_dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
     )
 
 
+def build_retry_answer(result: RetryResult, *, dry_run: bool) -> DeadLetterRetry:
+    """Return the answer about dead letters that were decoded again."""
+    return DeadLetterRetry(
+        dry_run=dry_run,
+        readable=[build_dead_letter_entry(letter) for letter in result.readable],
+        left=[build_dead_letter_entry(letter) for letter in result.unreadable],
+        rebuilt=_build_optional_rebuild(result.rebuilt, dry_run=dry_run),
+    )
+
+
 def _build_optional_rebuild(
     rebuilt: RebuildResult | None, *, dry_run: bool
 ) -> RebuildAnswer | None:
@@ -337,11 +323,6 @@ def _build_raw_row(row: Log | Call) -> RawRow:
     return RawRow(block=row.block, log=log, tx_hash=row.tx_hash)
 
 
-def _build_block_range(blocks: BlockRange) -> BlockRangeEntry:
-    return BlockRangeEntry(first=blocks.first, last=blocks.last)
-
-
-def _build_damaged_blocks(span: DamagedSpan) -> DamagedBlocks:
-    return DamagedBlocks(
-        kind=span.kind, first=span.blocks.first, last=span.blocks.last, missing=span.missing
-    )
+def build_damaged_blocks(spans: Iterable[DamagedSpan]) -> list[DamagedBlocks]:
+    """Return the entries of spans whose stored rows have changed."""
+    return [DamagedBlocks(**span._asdict()) for span in spans]

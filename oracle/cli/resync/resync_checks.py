@@ -1,7 +1,6 @@
 """Implements `resync verify` and `resync gaps`, which check the stored logs and the state."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -28,23 +27,23 @@ from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange, format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
-from oracle.indexer.audit.gaps import Gaps, find_index_gaps
 from oracle.indexer.audit.reverify import (
-    VerifyResult,
     reverify_blocks,
 )
 from oracle.indexer.audit.row_diff import RepairContext
-from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state_with_refold
 from oracle.indexer.rebuild import (
     RebuildOptions,
-    RebuildResult,
-    describe_damaged_spans,
+    describe_damaged_rows,
     find_damaged_spans,
     rebuild_state,
 )
+from oracle.queries.index_checks import compare_state_with_refold, find_index_gaps
 from oracle.queries.resync_models import (
-    build_gaps_answer,
-    build_state_check_answer,
+    DamagedBlocks,
+    GapsAnswer,
+    StateCheckAnswer,
+    VerifyAnswer,
+    build_rebuild_answer,
     build_verify_answer,
 )
 from oracle.store.raw.raw_checksums import DamagedSpan
@@ -164,79 +163,50 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
                 endpoint,
                 repair=repair,
             )
-        stored_check = _check_stored_data(
+        damaged_spans, state = _check_stored_data(
             index, rebuild_options, compare=scope is not VerifyScope.LOGS
         )
-        if repair and stored_check.differing_rows:
-            stored_check = replace(
-                stored_check, rebuilt=rebuild_state(index.store, index.folder, rebuild_options)
-            )
+        if repair and state is not None and state.differing:
+            result = rebuild_state(index.store, index.folder, rebuild_options)
+            rebuilt = build_rebuild_answer(result, dry_run=dry_run)
+            state = state.model_copy(update={"rebuilt": rebuilt})
+    answer = build_verify_answer(comparison, damaged_spans, state, dry_run=dry_run)
     if as_json:
-        state_answer = (
-            None
-            if stored_check.state is None
-            else build_state_check_answer(
-                stored_check.state, stored_check.rebuilt, dry_run=dry_run
-            )
-        )
-        print_model(
-            build_verify_answer(comparison, stored_check.damaged, state_answer, dry_run=dry_run)
-        )
+        print_model(answer)
     else:
-        for line in [
-            *_render_comparison(comparison, repair=repair),
-            *_render_stored_check(stored_check),
-        ]:
+        for line in [*_render_comparison(answer, repair=repair), *_render_stored_check(answer)]:
             print_line(line, dry_run=dry_run)
-    if (
-        comparison is not None and not _is_comparison_consistent(comparison)
-    ) or not stored_check.is_consistent:
+    if _has_unrepaired_differences(answer):
         raise typer.Exit(1)
 
 
-def _is_comparison_consistent(comparison: VerifyResult) -> bool:
-    has_other_reports = comparison.repaired is not None and bool(comparison.repaired.differing)
-    return not comparison.unrepaired_count and not has_other_reports
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredCheck:
-    """The result of the checks that need no chain; `state` is None if it was not compared.
-
-    `damaged` are spans of raw rows with a wrong checksum.
-    """
-
-    damaged: tuple[DamagedSpan, ...]
-    state: StateComparison | None
-    rebuilt: RebuildResult | None = None
-
-    @property
-    def differing_rows(self) -> tuple[StateRow, ...]:
-        return () if self.state is None else self.state.differing
-
-    @property
-    def is_consistent(self) -> bool:
-        is_repaired = self.rebuilt is not None and not self.rebuilt.differing
-        return not self.damaged and (not self.differing_rows or is_repaired)
+def _has_unrepaired_differences(answer: VerifyAnswer) -> bool:
+    """Return whether a difference is left, or a repair has changed a report."""
+    has_other_reports = answer.repaired is not None and bool(answer.repaired.differing_periods)
+    if answer.damaged or answer.left or has_other_reports:
+        return True
+    state = answer.state
+    if state is None or not state.differing:
+        return False
+    return state.rebuilt is None or bool(state.rebuilt.differing_periods)
 
 
 def _check_stored_data(
     index: Index, rebuild_options: RebuildOptions, *, compare: bool
-) -> _StoredCheck:
+) -> tuple[list[DamagedSpan], StateCheckAnswer | None]:
+    """Return the spans of raw rows with a wrong checksum, and the comparison of the state.
+
+    The state is not compared if rows are damaged, because folding them cannot prove anything.
+    """
     with index.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError(_NOTHING_INDEXED)
-        damaged = tuple(find_damaged_spans(uow, cursor.number))
-        if damaged or not compare:
-            # The state is not compared, because folding damaged rows cannot prove anything about
-            # it.
-            return _StoredCheck(damaged, None)
-        return _StoredCheck(
-            (),
-            compare_state_with_refold(
-                uow, index.reader, index.folder.rules, rebuild_options.progress
-            ),
+        damaged_spans = find_damaged_spans(uow, cursor.number)
+        if damaged_spans or not compare:
+            return damaged_spans, None
+        return [], compare_state_with_refold(
+            uow, index.reader, index.folder.rules, rebuild_options.progress
         )
 
 
@@ -265,86 +235,86 @@ def list_gaps(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = Fa
     if gap_report is None:
         raise InputError(_NOTHING_INDEXED)
     if as_json:
-        print_model(build_gaps_answer(gap_report))
+        print_model(gap_report)
     else:
         for line in _render_coverage_gaps(gap_report):
             typer.echo(line)
-    if gap_report:
+    if gap_report.has_gaps:
         raise typer.Exit(1)
 
 
-def _render_stored_check(stored_check: _StoredCheck) -> Iterator[str]:
-    yield from render_limited_lines("DAMAGED", describe_damaged_spans(stored_check.damaged))
-    state = stored_check.state
+def _render_stored_check(answer: VerifyAnswer) -> Iterator[str]:
+    yield from _render_damaged_blocks("DAMAGED", answer.damaged)
+    state = answer.state
     if state is None:
-        if stored_check.damaged:
+        if answer.damaged:
             yield "the state was not compared; repair the stored logs first (--repair)"
         return
     if not state.differing:
-        yield f"the state matches a fold of {state.log_count} logs up to block {state.last_block}"
+        yield f"the state matches a fold of {state.logs} logs up to block {state.block}"
         return
     row_texts = [f"{row.table} {row.key} ({row.kind})" for row in state.differing]
     yield from render_limited_lines("state", row_texts)
-    yield f"the state DIFFERS from a fold of its {state.log_count} logs in {len(row_texts)} rows"
-    if stored_check.rebuilt is None:
+    yield f"the state DIFFERS from a fold of its {state.logs} logs in {len(row_texts)} rows"
+    if state.rebuilt is None:
         yield "run `qos-oracle resync rebuild` to rebuild it"
     else:
-        yield f"rebuilt; {describe_rebuild(stored_check.rebuilt)}"
+        yield f"rebuilt; {describe_rebuild(state.rebuilt)}"
 
 
-def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iterator[str]:
-    if comparison is None:
+def _render_damaged_blocks(label: str, damaged: Sequence[DamagedBlocks]) -> Iterator[str]:
+    yield from render_limited_lines(
+        label,
+        [
+            describe_damaged_rows(span.kind, span.first, span.last, span.missing)
+            for span in damaged
+        ],
+    )
+
+
+def _render_comparison(answer: VerifyAnswer, *, repair: bool) -> Iterator[str]:
+    if answer.first is None:
         return
-    difference = comparison.difference
     row_groups = [
-        ("only on the chain", difference.missing_rows),
-        ("only in the database", difference.extra_rows),
-        ("different content", difference.changed_rows),
+        ("only on the chain", answer.missing),
+        ("only in the database", answer.extra),
+        ("different content", answer.other),
     ]
     for label, rows in row_groups:
         yield from render_limited_lines(label, [format_row_position(row) for row in rows])
-    endpoint_names = ", ".join(comparison.endpoints) or "no endpoint"
-    resume_note = (
-        "" if comparison.resumed_at is None else f"; resumed at block {comparison.resumed_at}"
-    )
-    block_text = f"blocks {comparison.blocks.first} to {comparison.blocks.last}"
-    if not difference:
-        yield (
-            f"{block_text}: the same, {comparison.reached_level.name.lower()} by "
-            f"{endpoint_names}{resume_note}"
-        )
+    endpoint_names = ", ".join(answer.endpoints) or "no endpoint"
+    resume_note = "" if answer.resumed_at is None else f"; resumed at block {answer.resumed_at}"
+    block_text = f"blocks {answer.first} to {answer.last}"
+    if not any(rows for _, rows in row_groups):
+        yield f"{block_text}: the same, {answer.level} by {endpoint_names}{resume_note}"
         return
     count_text = ", ".join(f"{len(rows)} {label}" for label, rows in row_groups)
     yield f"{block_text}: DIFFERENT at {endpoint_names}: {count_text}{resume_note}"
-    if comparison.repaired is not None:
-        yield f"repaired; {describe_rebuild(comparison.repaired)}"
-    if repair and comparison.unrepaired_count:
-        yield (
-            f"NOT repaired: {comparison.unrepaired_count} rows, because receipts prove neither "
-            "side wrong"
-        )
+    if answer.repaired is not None:
+        yield f"repaired; {describe_rebuild(answer.repaired)}"
+    if repair and answer.left:
+        yield f"NOT repaired: {answer.left} rows, because receipts prove neither side wrong"
 
 
-def _render_coverage_gaps(gap_report: Gaps) -> Iterator[str]:
-    blocks = gap_report.blocks
-    for level in VerificationLevel:
-        count = gap_report.count_blocks_at_level(level)
+def _render_coverage_gaps(gap_report: GapsAnswer) -> Iterator[str]:
+    for level, count in gap_report.levels.items():
         if count:
-            yield f"{level.name.lower()}: {format_block_count(count)}"
-    audited = sum(len(span.blocks) for span in gap_report.spans if span.audited_by is not None)
+            yield f"{level}: {format_block_count(count)}"
+    audited = sum(
+        span.last - span.first + 1 for span in gap_report.coverage if span.audited_by is not None
+    )
     yield f"audited with a second endpoint: {format_block_count(audited)}"
     yield from render_limited_lines(
         "not read",
         [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],
     )
     yield from render_limited_lines(
-        "header missing or not linked", [str(header) for header in gap_report.broken_headers]
+        "header missing or not linked", [str(block) for block in gap_report.headers]
     )
     yield from render_limited_lines(
-        "logs of non-canonical blocks",
-        [str(orphaned_log) for orphaned_log in gap_report.conflicting_blocks],
+        "logs of non-canonical blocks", [str(block) for block in gap_report.mismatched_logs]
     )
-    yield from render_limited_lines("damaged", describe_damaged_spans(gap_report.damaged))
-    yield from gap_report.cursor_mismatches
-    verdict_text = "GAPS" if gap_report else "no gap"
-    yield f"blocks {blocks.first} to {blocks.last}: {verdict_text}"
+    yield from _render_damaged_blocks("damaged", gap_report.damaged)
+    yield from gap_report.cursor
+    verdict_text = "GAPS" if gap_report.has_gaps else "no gap"
+    yield f"blocks {gap_report.first} to {gap_report.last}: {verdict_text}"

@@ -34,23 +34,25 @@ from oracle.cli.resync.resync_session import (
 from oracle.cli.write_session import open_write_session
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
-from oracle.domain.logs import Call, DeadLetter, Log
+from oracle.domain.logs import DeadLetter
 from oracle.errors import InputError
-from oracle.indexer.backfill import BackfillResult, backfill_block_range
+from oracle.indexer.backfill import backfill_block_range
 from oracle.indexer.block_confirmation import accept_refused_block, get_refusal
 from oracle.indexer.rebuild import (
     list_open_dead_letters,
     rebuild_state,
     retry_dead_letters,
 )
-from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
+from oracle.indexer.reorgs.reorg import rewind_to_block
 from oracle.queries.resync_models import (
-    DeadLetterRetry,
+    BackfillAnswer,
     RefusalAnswer,
     RefusedBlock,
+    RewindAnswer,
     build_backfill_answer,
     build_dead_letter_entry,
     build_rebuild_answer,
+    build_retry_answer,
     build_rewind_answer,
 )
 from oracle.queries.text.text_tables import print_table, sanitize_text
@@ -98,13 +100,14 @@ def rewind(
     """
     with open_resync_session(config, "resync rewind", dry_run=dry_run) as (index, rebuild_options):
         result = rewind_to_block(index.chain, index.store, index.folder, to_block, rebuild_options)
+    answer = build_rewind_answer(result, dry_run=dry_run)
     if as_json:
-        print_model(build_rewind_answer(result, dry_run=dry_run))
+        print_model(answer)
         return
     summary = (
-        f"rewound from block {result.abandoned_number} to {result.ancestor.number}, "
-        f"{_describe_rewind_method(result)}; {result.log_count} logs marked as not canonical, "
-        f"{result.report_count} reports as missed"
+        f"rewound from block {answer.from_block} to {answer.block}, "
+        f"{_describe_rewind_method(answer)}; {answer.logs} logs marked as not canonical, "
+        f"{answer.reports_missed} reports as missed"
     )
     print_line(summary, dry_run=dry_run)
 
@@ -128,11 +131,12 @@ def rebuild(
         rebuild_options,
     ):
         rebuild_result = rebuild_state(index.store, index.folder, rebuild_options)
+    answer = build_rebuild_answer(rebuild_result, dry_run=dry_run)
     if as_json:
-        print_model(build_rebuild_answer(rebuild_result, dry_run=dry_run))
+        print_model(answer)
     else:
-        print_line(describe_rebuild(rebuild_result), dry_run=dry_run)
-    if rebuild_result.differing or not rebuild_result.is_same:
+        print_line(describe_rebuild(answer), dry_run=dry_run)
+    if answer.differing_periods or not answer.same_state:
         raise typer.Exit(1)
 
 
@@ -167,46 +171,45 @@ def backfill(
         backfill_result = backfill_block_range(
             index.chain, index.store, index.folder, blocks, rebuild_options
         )
+    answer = build_backfill_answer(backfill_result, dry_run=dry_run)
     if as_json:
-        print_model(build_backfill_answer(backfill_result, dry_run=dry_run))
+        print_model(answer)
     else:
-        for line in _render_backfill(backfill_result):
+        for line in _render_backfill(answer):
             print_line(line, dry_run=dry_run)
-    if backfill_result.differing_count or (
-        backfill_result.rebuilt is not None and backfill_result.rebuilt.differing
-    ):
+    if answer.differing or (answer.rebuilt is not None and answer.rebuilt.differing_periods):
         raise typer.Exit(1)
 
 
-def _render_backfill(result: BackfillResult) -> Iterator[str]:
-    missing: list[Log | Call] = [*result.missing_logs, *result.missing_calls]
+def _render_backfill(answer: BackfillAnswer) -> Iterator[str]:
+    missing = [*answer.missing_logs, *answer.missing_calls]
     yield from render_limited_lines("missing", [format_row_position(row) for row in missing])
-    if result.unserved_count:
-        yield f"{result.unserved_count} stored rows were not returned now; they are kept"
-    if result.differing_count:
+    if answer.unserved:
+        yield f"{answer.unserved} stored rows were not returned now; they are kept"
+    if answer.differing:
         differing_text = (
-            f"{result.differing_count} rows were returned with DIFFERENT content; the stored rows "
+            f"{answer.differing} rows were returned with DIFFERENT content; the stored rows "
             "are kept"
         )
         yield f"{differing_text}; `qos-oracle resync verify --repair` checks which are right"
-    block_text = f"blocks {result.blocks.first} to {result.blocks.last}"
-    if result.rebuilt is None:
-        yield f"{block_text}: {result.served_count} logs returned, none was missing"
+    block_text = f"blocks {answer.first} to {answer.last}"
+    if answer.rebuilt is None:
+        yield f"{block_text}: {answer.served} logs returned, none was missing"
         return
     yield (
-        f"{block_text}: {result.served_count} logs returned, {len(missing)} added; "
-        f"{describe_rebuild(result.rebuilt)}"
+        f"{block_text}: {answer.served} logs returned, {len(missing)} added; "
+        f"{describe_rebuild(answer.rebuilt)}"
     )
 
 
-def _describe_rewind_method(rewind_result: RewindResult) -> str:
+def _describe_rewind_method(answer: RewindAnswer) -> str:
     """Return as text how the state was rewound."""
-    if not rewind_result.by_rebuild:
+    if answer.by == "journal":
         return "by journal"
     snapshot_note = (
         ""
-        if rewind_result.snapshot is None
-        else f" from the snapshot of block {rewind_result.snapshot}"
+        if answer.snapshot_block is None
+        else f" from the snapshot of block {answer.snapshot_block}"
     )
     return f"by a rebuild{snapshot_note}, because the undo journal ends above the block"
 
@@ -328,25 +331,17 @@ def retry(
         rebuild_options,
     ):
         retry_result = retry_dead_letters(index.store, index.folder, rebuild_options)
-    rebuilt = retry_result.rebuilt
+    answer = build_retry_answer(retry_result, dry_run=dry_run)
+    rebuilt = answer.rebuilt
     if as_json:
-        print_model(
-            DeadLetterRetry(
-                dry_run=dry_run,
-                readable=[build_dead_letter_entry(letter) for letter in retry_result.readable],
-                left=[build_dead_letter_entry(letter) for letter in retry_result.unreadable],
-                rebuilt=None
-                if rebuilt is None
-                else build_rebuild_answer(rebuilt, dry_run=dry_run),
-            )
-        )
+        print_model(answer)
     else:
-        retry_text = f"{len(retry_result.readable)} decoded, {len(retry_result.unreadable)} not"
+        retry_text = f"{len(answer.readable)} decoded, {len(answer.left)} not"
         print_line(
             retry_text if rebuilt is None else f"{retry_text}; {describe_rebuild(rebuilt)}",
             dry_run=dry_run,
         )
-    if retry_result.unreadable or (rebuilt is not None and rebuilt.differing):
+    if answer.left or (rebuilt is not None and rebuilt.differing_periods):
         raise typer.Exit(1)
 
 

@@ -16,9 +16,9 @@ from oracle.daemon.compose import Index, get_checked_chain, open_index
 from oracle.daemon.lease_keeper import renew_held_lease
 from oracle.daemon.records import Records, open_records
 from oracle.domain.ids import Address
-from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult
+from oracle.indexer.rebuild import RebuildOptions
+from oracle.queries.resync_models import RawRow, RebuildAnswer
 
 # The terminal shows at most this many rows and ranges; `--json` shows all.
 _MAX_LINES = 20
@@ -131,22 +131,19 @@ def render_limited_lines(label: str, entries: Sequence[str]) -> Iterator[str]:
         yield f"{label}: and {len(entries) - _MAX_LINES} more (--json lists all)"
 
 
-def describe_rebuild(result: RebuildResult) -> str:
+def describe_rebuild(answer: RebuildAnswer) -> str:
     """Return a sentence about the result of a rebuild."""
-    state_text = "state unchanged" if result.is_same else "state DIFFERENT from before"
-    report_text = f"{result.report_count} reports compared"
-    if result.differing:
-        periods = ", ".join(str(period) for period in result.differing)
+    state_text = "state unchanged" if answer.same_state else "state DIFFERENT from before"
+    report_text = f"{answer.reports} reports compared"
+    if answer.differing_periods:
+        periods = ", ".join(str(period) for period in answer.differing_periods)
         report_text += f", DIFFERENT in periods {periods}"
-    return (
-        f"folded {result.log_count} logs up to block {result.last_block}: {state_text}; "
-        f"{report_text}"
-    )
+    return f"folded {answer.logs} logs up to block {answer.block}: {state_text}; {report_text}"
 
 
-def format_row_position(row: Log | Call) -> str:
+def format_row_position(row: RawRow) -> str:
     """Return the position of a raw row as readable text."""
     position_text = f"block {row.block}, transaction {row.tx_hash}"
-    if isinstance(row, Log):
-        return f"log {row.index} of {position_text}"
-    return f"call of {position_text}"
+    if row.log is None:
+        return f"call of {position_text}"
+    return f"log {row.log} of {position_text}"

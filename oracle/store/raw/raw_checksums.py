@@ -56,7 +56,8 @@ class DamagedSpan(NamedTuple):
     """
 
     kind: str
-    blocks: BlockRange
+    first: int
+    last: int
     missing: int
 
 
@@ -147,10 +148,11 @@ class RawChecksums:
                     current_checksums.get(span, _EMPTY_CHECKSUM)
                 )
                 if difference != _EMPTY_CHECKSUM or span in empty_spans:
-                    blocks = BlockRange(
-                        max(first, span * SPAN_BLOCKS), min(last, (span + 1) * SPAN_BLOCKS - 1)
+                    first_block = max(first, span * SPAN_BLOCKS)
+                    last_block = min(last, (span + 1) * SPAN_BLOCKS - 1)
+                    damaged_spans.append(
+                        DamagedSpan(kind, first_block, last_block, difference.rows)
                     )
-                    damaged_spans.append(DamagedSpan(kind, blocks, difference.rows))
         return damaged_spans
 
     def recompute_checksums(self, blocks: BlockRange, indexed: BlockRange) -> None:

@@ -11,16 +11,16 @@ from oracle.domain.events.network_events import TaskCreated, TaskStarted
 from oracle.domain.ids import Hash
 from oracle.errors import InputError, TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
-from oracle.indexer.audit.gaps import find_index_gaps
+from oracle.indexer.audit.contract_counters import compare_contract_counters
 from oracle.indexer.audit.reverify import VerifyResult, reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
-from oracle.indexer.audit.state_check import compare_contract_counters
 from oracle.indexer.rebuild import (
     RebuildOptions,
     list_open_dead_letters,
     rebuild_state,
     retry_dead_letters,
 )
+from oracle.queries.index_checks import find_index_gaps
 from oracle.queries.stats import compute_integrity_statistics
 from oracle.store.database import Store
 from oracle.store.state.cursor_repository import Cursor
@@ -81,9 +81,9 @@ def test_complete_index_has_no_gap(follower: Follower):
     with follower.store.read_transaction() as uow:
         gaps = find_index_gaps(uow, follower.folder.reader)
     assert gaps is not None
-    assert not gaps
-    assert gaps.blocks == BlockRange(0, 60)
-    assert sum(gaps.count_blocks_at_level(level) for level in VerificationLevel) == 61
+    assert not gaps.has_gaps
+    assert (gaps.first, gaps.last) == (0, 60)
+    assert sum(gaps.levels.values()) == 61
 
 
 def test_every_kind_of_gap_is_reported(follower: Follower):
@@ -101,11 +101,12 @@ def test_every_kind_of_gap_is_reported(follower: Follower):
         uow.logs.append([replace(log, block=55, block_hash=there.parent_hash)])
         gaps = find_index_gaps(uow, follower.folder.reader)
     assert gaps is not None
-    assert gaps.unread == (BlockRange(30, 39),)
-    assert gaps.broken_headers == (58, 59, 60)
-    assert gaps.conflicting_blocks == (55,)
-    assert len(gaps.cursor_mismatches) == 1
-    assert "the newest header is 57" in gaps.cursor_mismatches[0]
+    assert gaps.has_gaps
+    assert [(blocks.first, blocks.last) for blocks in gaps.unread] == [(30, 39)]
+    assert gaps.headers == [58, 59, 60]
+    assert gaps.mismatched_logs == [55]
+    assert len(gaps.cursor) == 1
+    assert "the newest header is 57" in gaps.cursor[0]
 
 
 def test_uncovered_blocks_are_counted_in_statistics(follower: Follower):

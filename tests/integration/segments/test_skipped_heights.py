@@ -16,13 +16,13 @@ from devnet.fakechain.tree import get_branch
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
-from oracle.indexer.audit.gaps import find_index_gaps as gaps_of
 from oracle.indexer.audit.reverify import reverify_blocks
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.backfill import backfill_block_range
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.reorgs.finality_halt import HaltChanged
+from oracle.queries.index_checks import find_index_gaps
 from tests.support.examples import examples
 from tests.support.ingest.indexer import FINALITY, Indexer
 from tests.support.ingest.skipping import FAR, TURNS, Skipping
@@ -177,9 +177,9 @@ def test_skipped_heights_are_not_gaps_and_can_be_verified(
     at = indexer.cursor[0]
 
     with indexer.store.read_transaction() as uow:
-        missing_ranges = gaps_of(uow, indexer.folder.reader)
-    assert missing_ranges is not None
-    assert not missing_ranges
+        gaps = find_index_gaps(uow, indexer.folder.reader)
+    assert gaps is not None
+    assert not gaps.has_gaps
     for blocks in (BlockRange(0, at), BlockRange(30, 40)):
         context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
         done = reverify_blocks(context, blocks, VerificationLevel.PROVEN)

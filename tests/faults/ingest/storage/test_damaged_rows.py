@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import Connection, Table, delete, insert, select, update
 from sqlalchemy.sql.sqltypes import Boolean, LargeBinary, Text
 
-from oracle.indexer.audit.state_check import iter_differing_rows, refold_into_temporary_store
 from oracle.indexer.rebuild import (
     IncompleteLogsError,
     RebuildOptions,
     find_damaged_spans,
     rebuild_state,
 )
+from oracle.queries.index_checks import iter_differing_rows, refold_into_temporary_store
 from oracle.store.database import UnitOfWork
 from oracle.store.state.projections import PROJECTIONS
 from oracle.store.tables.chain_tables import call, undo

@@ -21,7 +21,7 @@ from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
-from oracle.indexer.audit.state_check import compare_contract_counters
+from oracle.indexer.audit.contract_counters import compare_contract_counters
 from oracle.store.database import Store
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.daemons import build_daemon_settings, write_daemon_config
