@@ -47,7 +47,6 @@ from oracle.queries.selection.selection_models import (
     CandidateEntry,
     SelectionResult,
     TaskRequirements,
-    build_selection_summary,
     build_snapshot_time,
 )
 from oracle.queries.text.prefixes import find_task
@@ -350,7 +349,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
                 task_request.group,
             )
         )
-        node_choice = run_selection(
+        selection = run_selection(
             snapshot,
             system_choice.policy,
             follower,
@@ -358,10 +357,8 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
             seed_bytes,
             draws,
         )
-    selection = build_selection_summary(
-        node_choice, snapshot.rules.name, find_changed_parameters(system_choice)
-    )
-    result = SelectionResult(as_of=build_snapshot_time(snapshot), **dict(selection))
+    selection_fields = dict(selection) | {"changed": find_changed_parameters(system_choice)}
+    result = SelectionResult(as_of=build_snapshot_time(snapshot), **selection_fields)
     if as_json:
         print_model(result)
     else:

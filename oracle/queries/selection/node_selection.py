@@ -1,7 +1,7 @@
 """Selects nodes for a task, with the chances of all candidates and the reasons against others."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oracle.dispatch.downloads import simulate_planned_downloads
 from oracle.domain.events.network_events import TaskCreated
@@ -12,45 +12,21 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Task
 from oracle.errors import InputError
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
+from oracle.queries.selection.selection_models import (
+    CandidateEntry,
+    DrawnGpu,
+    ScarceModel,
+    SelectionFigures,
+    build_drawn_node,
+    build_requirements,
+)
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.crynux.predownload import Predownload, plan_predownloads
+from oracle.systems.crynux.predownload import plan_predownloads
 from oracle.systems.legacy.legacy_eligibility import TRIO_SIZE
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_selection import TrioChoice
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 from oracle.systems.weighted_draw import NodeDraw, draw_nodes
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The selection of nodes for a task by a policy; `chances` has one entry for each member.
-
-    Entries are in the order of addresses. An entry is a pair of the verdict on the member and the
-    probability that the member is drawn first. The probability is in units of 10^-18, rounded
-    down, or None if the member is not a candidate. `total_weight` is the sum of the weights in the
-    first draw. If no node was drawn, `seed` is None and `drawn` is empty. `trio` is the choice of
-    three nodes by a legacy system, or None; if all three need the same GPU, the group of nodes
-    with this GPU was drawn first. `predownloads` are the downloads that the start of the task
-    would cause while the drawn nodes are busy, or None if the policy has no predownloads.
-    """
-
-    policy: str
-    version: int
-    task: Task
-    chances: Sequence[tuple[CandidateVerdict, int | None]]
-    total_weight: int
-    seed: bytes | None
-    drawn: Sequence[NodeDraw]
-    trio: TrioChoice | None
-    predownloads: Sequence[Predownload] | None
-
-    @property
-    def has_equal_weights(self) -> bool:
-        """Whether all candidates have weight 0, so that each counts as 1.
-
-        See docs/reference/scoring-rules.md#selection-weight.
-        """
-        return not any(verdict.weight for verdict, _ in self.chances)
 
 
 def run_selection(
@@ -60,10 +36,12 @@ def run_selection(
     task: Task,
     seed: bytes | None = None,
     draw_count: int | None = None,
-) -> Selection:
+) -> SelectionFigures:
     """Judge every member for the task, and draw nodes if a seed is given.
 
     If `draw_count` is None, the system `legacy` draws three nodes, and other systems draw one.
+    If all weights are 0, each candidate counts with weight 1
+    (docs/reference/scoring-rules.md#selection-weight).
     `follower` belongs to the policy; if the policy has a memory, the follower must have received
     all events of the snapshot. Nodes that had another task of the same group, or that are drawn
     for another task, are not candidates.
@@ -80,19 +58,32 @@ def run_selection(
     ]
     total_weight = sum(weight for _, weight in weights)
     drawn_nodes, trio = _draw_nodes(policy, task, policy_input, weights, seed, draw_count)
-    return Selection(
+    draw_order = {drawn.node: place for place, drawn in enumerate(drawn_nodes, start=1)}
+    return SelectionFigures(
         policy=policy.name,
         version=policy.version,
-        task=task,
-        chances=[
-            (verdict, _compute_draw_probability(verdict, total_weight, len(weights)))
+        rules=snapshot.rules.name,
+        changed={},
+        task=build_requirements(task),
+        sum=total_weight or len(weights),
+        candidates=len(weights),
+        equal_weights=not total_weight,
+        nodes=[
+            CandidateEntry(
+                node=verdict.node,
+                candidate=verdict.weight is not None,
+                why_not=verdict.reason,
+                weight=verdict.weight if total_weight or verdict.weight is None else 1,
+                parts=dict(verdict.parts),
+                chance=_compute_draw_probability(verdict, total_weight, len(weights)),
+                drawn=draw_order.get(verdict.node),
+            )
             for verdict in verdicts
         ],
-        total_weight=total_weight or len(weights),
-        seed=seed,
-        drawn=drawn_nodes,
-        trio=trio,
-        predownloads=_plan_predownloads(policy, task, snapshot, drawn_nodes),
+        seed=None if seed is None else "0x" + seed.hex(),
+        gpu=None if trio is None else _build_drawn_gpu(trio),
+        draws=[build_drawn_node(drawn) for drawn in drawn_nodes],
+        predownload=_plan_predownloads(policy, task, snapshot, drawn_nodes),
     )
 
 
@@ -136,7 +127,7 @@ def _compute_draw_probability(
 
 def _plan_predownloads(
     policy: SelectionPolicy, task: Task, snapshot: NetworkSnapshot, drawn: Sequence[NodeDraw]
-) -> list[Predownload] | None:
+) -> list[ScarceModel] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
     current_input = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
@@ -147,4 +138,25 @@ def _plan_predownloads(
     network_after = replace(
         current_input, nodes={**nodes, **busy_nodes}, reserved=frozenset(busy_nodes)
     )
-    return plan_predownloads(task, network_after, policy.weighting, policy.spread)
+    return [
+        ScarceModel(
+            model=scarce.model,
+            holders=scarce.holders,
+            pending=scarce.pending,
+            requested_nodes=list(scarce.nodes),
+        )
+        for scarce in plan_predownloads(task, network_after, policy.weighting, policy.spread)
+    ]
+
+
+def _build_drawn_gpu(trio: TrioChoice) -> DrawnGpu | None:
+    """Return the drawn group of nodes with the same GPU, or None if no group was drawn."""
+    if trio.gpu is None or trio.group_draw is None:
+        return None
+    return DrawnGpu(
+        name=trio.gpu.model,
+        vram=trio.gpu.vram,
+        digest=trio.group_draw.digest,
+        x=trio.group_draw.x,
+        sum=trio.group_draw.total,
+    )

@@ -1,16 +1,12 @@
 """The models of a task's requirements, candidates and drawn nodes, for `queue` and `select`."""
 
-from collections.abc import Mapping
-
 from pydantic import Field
 
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
 from oracle.queries.answers import AddressText, ApiModel, FixedPoint, HashText, Integer
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
-from oracle.queries.selection.node_selection import Selection
 from oracle.queries.text.text_tables import format_block_time
-from oracle.systems.policy import CandidateVerdict
 from oracle.systems.weighted_draw import NodeDraw
 
 
@@ -153,74 +149,8 @@ class SelectionResult(SelectionFigures, SnapshotAnswer):
     """The answer of `select`."""
 
 
-def build_selection_summary(
-    selection: Selection, rules_name: str, changed: Mapping[str, str]
-) -> SelectionFigures:
-    """Return the answer about a selection.
-
-    `changed` has the values of rules and policy that differ from the published values.
-    """
-    place_by_node = {drawn.node: place for place, drawn in enumerate(selection.drawn, start=1)}
-    min_weight = 1 if selection.has_equal_weights else 0
-    return SelectionFigures(
-        policy=selection.policy,
-        version=selection.version,
-        rules=rules_name,
-        changed=dict(changed),
-        task=build_requirements(selection.task),
-        sum=selection.total_weight,
-        candidates=sum(verdict.weight is not None for verdict, _ in selection.chances),
-        equal_weights=selection.has_equal_weights,
-        nodes=[
-            _build_candidate(verdict, chance, min_weight, place_by_node.get(verdict.node))
-            for verdict, chance in selection.chances
-        ],
-        seed=None if selection.seed is None else "0x" + selection.seed.hex(),
-        gpu=_build_drawn_gpu(selection),
-        draws=[build_drawn_node(drawn) for drawn in selection.drawn],
-        predownload=None
-        if selection.predownloads is None
-        else [
-            ScarceModel(
-                model=scarce.model,
-                holders=scarce.holders,
-                pending=scarce.pending,
-                requested_nodes=list(scarce.nodes),
-            )
-            for scarce in selection.predownloads
-        ],
-    )
-
-
 def build_drawn_node(node_draw: NodeDraw) -> DrawnNode:
     """Return the answer about the draw of one node."""
     return DrawnNode(
         node=node_draw.node, digest=node_draw.digest, x=node_draw.x, sum=node_draw.total
-    )
-
-
-def _build_candidate(
-    verdict: CandidateVerdict, probability: int | None, min_weight: int, draw_order: int | None
-) -> CandidateEntry:
-    return CandidateEntry(
-        node=verdict.node,
-        candidate=verdict.weight is not None,
-        why_not=verdict.reason,
-        weight=None if verdict.weight is None else max(min_weight, verdict.weight),
-        parts=dict(verdict.parts),
-        chance=probability,
-        drawn=draw_order,
-    )
-
-
-def _build_drawn_gpu(selection: Selection) -> DrawnGpu | None:
-    trio = selection.trio
-    if trio is None or trio.gpu is None or trio.group_draw is None:
-        return None
-    return DrawnGpu(
-        name=trio.gpu.model,
-        vram=trio.gpu.vram,
-        digest=trio.group_draw.digest,
-        x=trio.group_draw.x,
-        sum=trio.group_draw.total,
     )

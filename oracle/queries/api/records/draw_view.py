@@ -29,7 +29,7 @@ from oracle.queries.selection.draw_history import (
 )
 from oracle.queries.selection.network_snapshot import SnapshotQuery, load_snapshot_in_transaction
 from oracle.queries.selection.node_selection import build_task, run_selection
-from oracle.queries.selection.selection_models import SelectionFigures, build_selection_summary
+from oracle.queries.selection.selection_models import SelectionFigures
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, TaskDraw
 from oracle.systems.registry import get_policy
@@ -212,8 +212,5 @@ def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAn
         as_of = api_snapshot.as_of
         snapshot = load_snapshot_in_transaction(api_snapshot.uow, source.archive, query)
     policy = get_policy(rules.name)
-    member_selection = run_selection(
-        snapshot, policy, policy.create_follower(), build_task(event, rules)
-    )
-    selection_summary = build_selection_summary(member_selection, rules.name, {})
-    return SelectionAnswer(as_of=as_of, **selection_summary.model_dump())
+    selection = run_selection(snapshot, policy, policy.create_follower(), build_task(event, rules))
+    return SelectionAnswer(as_of=as_of, **dict(selection))
