@@ -31,7 +31,7 @@ from oracle.daemon.senders import open_dispatch_context, open_reporter, open_rep
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.command_models import OutboxChange
-from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_call
+from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_intent
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.call_replacement import prepare_noop_replacement, replace_with_noop
 from oracle.txmgr.context import AccountContext
@@ -101,7 +101,7 @@ def hold(
             )
         else:
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
-                intent = find_call(uow, target)
+                intent = find_intent(uow, target)
                 if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
                     raise InputError(_format_intent_refusal(intent, "held"))
                 if not dry_run:
@@ -144,7 +144,7 @@ def release(
                 uow,
                 stamp,
             ):
-                intent = find_call(uow, target)
+                intent = find_intent(uow, target)
                 if intent.state is not IntentState.HELD or intent.nonce is not None:
                     raise InputError(_format_intent_refusal(intent, "released"))
                 if not dry_run:
@@ -196,7 +196,7 @@ def cancel(
     """
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
-            intent = find_call(uow, call_reference)
+            intent = find_intent(uow, call_reference)
         if intent.state not in {*_STATES_WITHOUT_NONCE, IntentState.HELD, IntentState.LIVE}:
             raise InputError(_format_intent_refusal(intent, "cancelled"))
         _reject_replaced_intent(records, intent)
@@ -211,7 +211,9 @@ def cancel(
             ):
                 if not dry_run:
                     cancel_reason = "cancelled by an operator"
-                    uow.outbox.intents.cancel(find_call(uow, str(intent.id)), cancel_reason, stamp)
+                    uow.outbox.intents.cancel(
+                        find_intent(uow, str(intent.id)), cancel_reason, stamp
+                    )
         else:
             with _open_sender_session(records, intent, "outbox cancel", dry_run=dry_run) as (
                 context,
@@ -346,7 +348,7 @@ def _print_outbox_change(change: OutboxChange, *, as_json: bool) -> None:
 
 def _get_live_intent(records: Records, call_reference: str) -> Intent:
     with records.store.read_transaction() as uow:
-        intent = find_call(uow, call_reference)
+        intent = find_intent(uow, call_reference)
     if intent.state is not IntentState.LIVE:
         raise InputError(_format_intent_refusal(intent, "bumped"))
     _reject_replaced_intent(records, intent)

@@ -27,7 +27,7 @@ from oracle.queries.intent_view import (
     parse_task_key,
 )
 from oracle.queries.text.human_numbers import format_duration
-from oracle.queries.text.prefixes import find_call
+from oracle.queries.text.prefixes import find_intent
 from oracle.queries.text.text_tables import format_utc, print_table
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CALL_KINDS, REBUILT, Attempt, Intent, IntentState
@@ -230,7 +230,7 @@ def show_call(
 ) -> None:
     """Show one intent: all transactions signed for it, and its journal."""
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
-        intent = find_call(uow, call_reference)
+        intent = find_intent(uow, call_reference)
         journal = uow.outbox.journal.list_for_intent(intent.id)
         sent_state = load_sent_state(uow, intent)
         view = build_intent_view(intent, sent_state, int(unix_seconds()))

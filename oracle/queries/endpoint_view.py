@@ -80,13 +80,13 @@ def refresh_endpoint_views(
 ) -> list[EndpointView]:
     """Store and return the states of this process's endpoints, without sending requests."""
     state_by_endpoint = dict(source.endpoints.describe_states())
-    stalled = source.tracker.stalled_seconds
+    stalled_seconds = source.tracker.stalled_seconds
     head_by_endpoint: dict[str, int | None] = {}
     for endpoint in source.endpoints:
         highest_block = None if endpoint.highest_block < 0 else endpoint.highest_block
         state = state_by_endpoint[endpoint.name]
-        if state == _OK_STATE and stalled is not None:
-            state = f"{_STALLED_STATE} no new block for {stalled:.0f} s"
+        if state == _OK_STATE and stalled_seconds is not None:
+            state = f"{_STALLED_STATE} no new block for {stalled_seconds:.0f} s"
         head_by_endpoint[endpoint.name] = highest_block
         state_by_endpoint[endpoint.name] = state
         if highest_block is not None:
@@ -101,14 +101,14 @@ def load_endpoint_views(source: ChainSource, capabilities: CapabilityStore) -> l
     Endpoints that were proven wrong are listed even if no daemon runs, because the database
     records them.
     """
-    proven_wrong = source.get_proven_wrong_endpoints()
+    wrong_endpoints = source.get_proven_wrong_endpoints()
     state_by_endpoint = dict(source.endpoints.describe_states())
     head_by_endpoint: dict[str, int | None] = {}
     for endpoint in source.endpoints:
         stored_facts = capabilities.load_facts(endpoint.name)
         head = stored_facts.get("head", "")
         head_by_endpoint[endpoint.name] = int(head) if head.isdecimal() else None
-        if endpoint.name not in proven_wrong:
+        if endpoint.name not in wrong_endpoints:
             state_by_endpoint[endpoint.name] = stored_facts.get("state", _UNKNOWN_STATE)
     return _build_endpoint_views(head_by_endpoint, state_by_endpoint)
 

@@ -196,18 +196,20 @@ def build_evidence_bundle(
     """
     proof = prove_node(archive, cache, address, round_number)
     with archive.store.read_transaction() as uow:
-        accepted = load_accepted_round(uow, proof.summary.round)
+        accepted_round = load_accepted_round(uow, proof.summary.round)
         node = uow.nodes.get_many([address]).get(address)
-        scores = _load_proven_scores(uow, proof, accepted)
+        scores = _load_proven_scores(uow, proof, accepted_round)
         evidence_scores, evidence = _load_kickout_evidence(archive, uow, node, proof)
         counted_by_seq = {entry.seq: entry for entry in (*scores, *evidence_scores)}
-        events, logs = _load_events(archive, uow, list(counted_by_seq.values()), accepted.as_of)
-        creators = load_task_creators(uow, scores, Position(accepted.as_of + 1, 0, 0))
+        events, logs = _load_events(
+            archive, uow, list(counted_by_seq.values()), accepted_round.as_of
+        )
+        creators = load_task_creators(uow, scores, Position(accepted_round.as_of + 1, 0, 0))
         return EvidenceBundle(
             bundle_version=BUNDLE_VERSION,
             node=address,
             proof=proof,
-            signed_round=_build_round(uow, accepted),
+            signed_round=_build_round(uow, accepted_round),
             rules_id=rules_id,
             holds_kickouts=archive.reader.holds_kickouts,
             scores=[_build_score(entry, creators.get(entry.task)) for entry in scores],
@@ -219,12 +221,12 @@ def build_evidence_bundle(
 
 
 def _load_proven_scores(
-    uow: UnitOfWork, proof: NodeProofDetail, accepted: RoundAccepted
+    uow: UnitOfWork, proof: NodeProofDetail, accepted_round: RoundAccepted
 ) -> list[ScoreEntry]:
     if proof.is_absent or not proof.leaf.score_count:
         return []
     return uow.scores.list_for_node_up_to_block(
-        Address(proof.address), accepted.as_of, proof.leaf.score_count
+        Address(proof.address), accepted_round.as_of, proof.leaf.score_count
     )
 
 
@@ -339,45 +341,45 @@ def _build_score(entry: ScoreEntry, creator: Address | None) -> BundleScore:
     )
 
 
-def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
+def _build_round(uow: UnitOfWork, accepted_round: RoundAccepted) -> BundleRound:
     domain = load_domain(uow)
-    block = find_as_of_block(uow, accepted)
+    block = find_as_of_block(uow, accepted_round)
     statements = [
         statement
-        for statement in list_round_statements(uow, domain.contract, accepted.round)
-        if (statement.root, statement.config) == (accepted.root, accepted.config)
+        for statement in list_round_statements(uow, domain.contract, accepted_round.round)
+        if (statement.root, statement.config) == (accepted_round.root, accepted_round.config)
     ]
     # Statements about the same round may have different deadlines, and therefore different
     # digests. The bundle contains the signatures of the first digest.
     matching_statements = [
         statement for statement in statements if statement.digest == statements[0].digest
     ]
-    previous_round = uow.rounds.find_accepted_round(accepted.round - 1)
+    previous_round = uow.rounds.find_accepted_round(accepted_round.round - 1)
     return BundleRound(
         chain_id=domain.chain_id,
         contract=domain.contract,
-        round=accepted.round,
+        round=accepted_round.round,
         prev=matching_statements[0].prev
         if matching_statements
         else (None if previous_round is None else previous_round.root),
-        as_of=accepted.as_of,
-        as_of_hash=accepted.as_of_hash,
+        as_of=accepted_round.as_of,
+        as_of_hash=accepted_round.as_of_hash,
         as_of_time=None if block is None else block.time,
         deadline=matching_statements[0].deadline if matching_statements else None,
-        root=accepted.root,
-        config=accepted.config,
-        configuration=_find_round_configuration(uow, accepted),
+        root=accepted_round.root,
+        config=accepted_round.config,
+        configuration=_find_round_configuration(uow, accepted_round),
         signatures=["0x" + statement.signature.hex() for statement in matching_statements],
-        accepted_at=load_event_sources(uow, [accepted.at])[accepted.at],
+        accepted_at=load_event_sources(uow, [accepted_round.at])[accepted_round.at],
     )
 
 
 def _find_round_configuration(
-    uow: UnitOfWork, accepted: RoundAccepted
+    uow: UnitOfWork, accepted_round: RoundAccepted
 ) -> BundleConfiguration | None:
     settings = uow.rounds.get_contract_settings()
     config, signers = settings.config, settings.signers
-    if config is None or signers is None or config.digest != accepted.config:
+    if config is None or signers is None or config.digest != accepted_round.config:
         return None
     return BundleConfiguration(
         config_count=config.count,

@@ -133,7 +133,7 @@ class Explanation:
     def min_long_term_score(self) -> int:
         """The lower bound of Q_long / Q_max, for the case that every possible 0 counts."""
         dated_scores = [(entry.at, entry.score) for entry in self.scores]
-        dated_scores += [(at, self.rules.absent_score) for at in self.possible_zeros]
+        dated_scores += [(position, self.rules.absent_score) for position in self.possible_zeros]
         pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
         long_term = self.node_scores.long_term
         if dated_scores:
@@ -328,10 +328,10 @@ def find_as_of_block(store: Store, round_number: int) -> int:
         InputError: the index has no such accepted round.
     """
     with store.read_transaction() as uow:
-        accepted = uow.rounds.find_accepted_round(round_number)
-    if accepted is None:
+        accepted_round = uow.rounds.find_accepted_round(round_number)
+    if accepted_round is None:
         raise InputError(f"round {round_number} was not accepted in the indexed blocks")
-    return accepted.as_of
+    return accepted_round.as_of
 
 
 def _load_state_at_block(
@@ -343,14 +343,14 @@ def _load_state_at_block(
         return {
             node.address: node for node in uow.nodes.iterate_all()
         }, uow.rounds.load_contract_state()
-    folded = fold_state_up_to(
+    folded_state = fold_state_up_to(
         uow,
         archive.reader,
         archive.rules,
         as_of.number,
         max_logs=archive.max_logs,
     )
-    return folded.fold.ledger.nodes, folded.contract_state
+    return folded_state.fold.ledger.nodes, folded_state.contract_state
 
 
 def _find_possible_zeros(
@@ -401,28 +401,28 @@ def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Ite
 
 def _build_on_chain_lane(on_chain: OnChainScores, node: Node) -> LaneOnChain | None:
     lane = on_chain.get_lane(node)
-    accepted = on_chain.accepted
-    if accepted is None or lane == NEVER_REPORTED:
+    accepted_round = on_chain.accepted
+    if accepted_round is None or lane == NEVER_REPORTED:
         return None
     return LaneOnChain(
         seat=node.seat,
         lane=lane,
         qos=max(0, lane - LOWEST_SCORE),
-        round=accepted.round,
-        time=accepted.time,
-        as_of=accepted.as_of,
+        round=accepted_round.round,
+        time=accepted_round.time,
+        as_of=accepted_round.as_of,
     )
 
 
 def _load_reported_lane(uow: UnitOfWork, node: Node, as_of: int) -> SentLane | None:
-    accepted = uow.rounds.find_accepted_as_of(as_of)
-    if accepted is None:
+    accepted_round = uow.rounds.find_accepted_as_of(as_of)
+    if accepted_round is None:
         return None
-    lane = load_on_chain_scores(uow, accepted).get_lane(node)
+    lane = load_on_chain_scores(uow, accepted_round).get_lane(node)
     return SentLane(
-        **build_event_origin(accepted.at).model_dump(),
-        round=accepted.round,
-        transaction=_load_transaction_hashes(uow, [accepted.at]).get(accepted.at),
+        **build_event_origin(accepted_round.at).model_dump(),
+        round=accepted_round.round,
+        transaction=_load_transaction_hashes(uow, [accepted_round.at]).get(accepted_round.at),
         lane=None if lane == NEVER_REPORTED else lane,
     )
 

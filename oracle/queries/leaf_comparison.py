@@ -277,26 +277,32 @@ def verify_round(
         TransientError: the chain does not serve the as-of block.
     """
     with archive.store.read_transaction() as uow:
-        accepted = uow.rounds.find_accepted_round(round_number)
-        if accepted is None:
+        accepted_round = uow.rounds.find_accepted_round(round_number)
+        if accepted_round is None:
             raise InputError(f"round {round_number} was not accepted in the indexed blocks")
-        event_source = load_event_sources(uow, [accepted.at])[accepted.at]
+        event_source = load_event_sources(uow, [accepted_round.at])[accepted_round.at]
         is_struck = uow.rounds.is_struck(round_number)
-    as_of = _fetch_block(chain, accepted.as_of)
+    as_of = _fetch_block(chain, accepted_round.as_of)
     with archive.store.read_transaction() as uow:
-        folded = fold_state_up_to(uow, archive.reader, archive.rules, as_of.number)
-        tree = build_tree_of_folded_state(uow, archive.reader, folded, as_of.time, archive.rules)
+        folded_state = fold_state_up_to(uow, archive.reader, archive.rules, as_of.number)
+        tree = build_tree_of_folded_state(
+            uow, archive.reader, folded_state, as_of.time, archive.rules
+        )
         domain = load_domain(uow)
         root = tree.compute_round_root(
             domain.chain_id, domain.contract, round_number, as_of.number
         )
-        difference = None if root == accepted.root else _find_first_difference(uow, accepted, tree)
+        difference = (
+            None
+            if root == accepted_round.root
+            else _find_first_difference(uow, accepted_round, tree)
+        )
     contract_root = read_contract_root(round_number)
-    has_accepted_root = None if contract_root is None else contract_root == accepted.root
-    has_same_block = as_of.hash == accepted.as_of_hash
+    has_accepted_root = None if contract_root is None else contract_root == accepted_round.root
+    has_same_block = as_of.hash == accepted_round.as_of_hash
     return RoundVerification(
-        **dict(build_round_entry(accepted, event_source, is_struck=is_struck)),
-        same=has_same_block and root == accepted.root and has_accepted_root is not False,
+        **dict(build_round_entry(accepted_round, event_source, is_struck=is_struck)),
+        same=has_same_block and root == accepted_round.root and has_accepted_root is not False,
         same_block=has_same_block,
         computed_root=root,
         contract_has_root=has_accepted_root,
@@ -312,15 +318,15 @@ def _fetch_block(chain: ChainSource, block_number: int) -> BlockRef:
 
 
 def _find_first_difference(
-    uow: UnitOfWork, accepted: RoundAccepted, tree: RoundTree
+    uow: UnitOfWork, accepted_round: RoundAccepted, tree: RoundTree
 ) -> LeafDifference | None:
     """Return the first leaf that differs between a computed tree and a round's stored leaves."""
-    pieced_round = load_pieced_round(uow, LeafCache(), accepted)
+    pieced_round = load_pieced_round(uow, LeafCache(), accepted_round)
     if pieced_round is None:
         return None
     computed_pieces = [edit.apply(b"") for _, edit in sorted(tree.edits.take().items())]
     accepted_pieces = [
-        uow.leaf_pieces.load_leaves(piece, accepted.as_of)
+        uow.leaf_pieces.load_leaves(piece, accepted_round.as_of)
         for piece in range(len(pieced_round.digests))
     ]
     piece_pairs = zip_longest(computed_pieces, accepted_pieces, fillvalue=b"")

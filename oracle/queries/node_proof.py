@@ -84,22 +84,27 @@ def prove_node(
             `archive.max_logs`.
     """
     with archive.store.read_transaction() as uow:
-        accepted = load_accepted_round(uow, round_number)
-        pieced_round = load_pieced_round(uow, cache, accepted)
+        accepted_round = load_accepted_round(uow, round_number)
+        pieced_round = load_pieced_round(uow, cache, accepted_round)
         if pieced_round is not None:
             proof = prove_address_from_pieces(uow, cache, pieced_round, address)
             if proof is not None:
                 return _build_proof_detail(pieced_round.root, pieced_round.summary, proof)
-        refolded = _refold_round(archive, uow, cache, accepted)
-    root = _format_hash(refolded.root)
-    if refolded.summary.node_count == 0:
-        raise InputError(f"round {accepted.round} has no nodes, so there is nothing to prove")
-    if accepted.root != root:
+        refolded_round = _refold_round(archive, uow, cache, accepted_round)
+    root = _format_hash(refolded_round.root)
+    if refolded_round.summary.node_count == 0:
         raise InputError(
-            f"round {accepted.round}: the stored logs lead to the root {root}, but the contract "
-            f"accepted the root {accepted.root}; run `qos-oracle report verify {accepted.round}`"
+            f"round {accepted_round.round} has no nodes, so there is nothing to prove"
         )
-    return _build_proof_detail(refolded.root, refolded.summary, refolded.prove_node(address))
+    if accepted_round.root != root:
+        raise InputError(
+            f"round {accepted_round.round}: the stored logs lead to the root {root}, but the "
+            f"contract accepted the root {accepted_round.root}; run `qos-oracle report verify "
+            f"{accepted_round.round}`"
+        )
+    return _build_proof_detail(
+        refolded_round.root, refolded_round.summary, refolded_round.prove_node(address)
+    )
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
@@ -108,10 +113,10 @@ def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | Non
     The result is True if the round was not accepted, because no proof is possible then.
     """
     try:
-        accepted = load_accepted_round(uow, round_number)
+        accepted_round = load_accepted_round(uow, round_number)
     except InputError:
         return True
-    return load_pieced_round(uow, cache, accepted) is not None
+    return load_pieced_round(uow, cache, accepted_round) is not None
 
 
 def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
@@ -121,10 +126,10 @@ def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccep
         InputError: the round was not accepted in the indexed blocks.
     """
     if round_number is not None:
-        accepted = uow.rounds.find_accepted_round(round_number)
-        if accepted is None:
+        accepted_round = uow.rounds.find_accepted_round(round_number)
+        if accepted_round is None:
             raise InputError(f"round {round_number} was not accepted in the indexed blocks")
-        return accepted
+        return accepted_round
     newest_rounds = uow.rounds.list_accepted_below(None, 1)
     if not newest_rounds:
         raise InputError("no round was accepted yet, so there is nothing to prove")
@@ -132,19 +137,23 @@ def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccep
 
 
 def _refold_round(
-    archive: EventArchive, uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
+    archive: EventArchive, uow: UnitOfWork, cache: LeafCache, accepted_round: RoundAccepted
 ) -> ProvableRound:
-    cache_key = accepted.round, accepted.as_of_hash, get_refold_count(uow)
-    return cache.refolded.get_or_make(cache_key, lambda: _build_round(archive, uow, accepted))
+    cache_key = accepted_round.round, accepted_round.as_of_hash, get_refold_count(uow)
+    return cache.refolded.get_or_make(
+        cache_key, lambda: _build_round(archive, uow, accepted_round)
+    )
 
 
-def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted) -> ProvableRound:
-    as_of = find_as_of_block(uow, accepted)
+def _build_round(
+    archive: EventArchive, uow: UnitOfWork, accepted_round: RoundAccepted
+) -> ProvableRound:
+    as_of = find_as_of_block(uow, accepted_round)
     domain = load_domain(uow)
     if as_of is None:
         raise InputError(
-            f"round {accepted.round}: the time of its block {accepted.as_of} is not stored; prove "
-            "another round"
+            f"round {accepted_round.round}: the time of its block {accepted_round.as_of} is not "
+            "stored; prove another round"
         )
     folded = fold_state_up_to(
         uow, archive.reader, archive.rules, as_of.number, max_logs=archive.max_logs
@@ -156,7 +165,7 @@ def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted
         keccak,
     )
     return ProvableRound(
-        leaves, domain.chain_id, domain.contract, accepted.round, as_of.number, keccak
+        leaves, domain.chain_id, domain.contract, accepted_round.round, as_of.number, keccak
     )
 
 

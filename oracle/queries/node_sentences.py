@@ -374,9 +374,9 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
 
 def _format_rank_counts(summary: NodeSummary) -> str:
     count_by_rank = Counter(summary.ranks)
-    ranked = sorted(rank for rank in count_by_rank if rank is not None)
+    ranks = sorted(rank for rank in count_by_rank if rank is not None)
     rank_texts = [
-        f"{format_rank(rank)} in {format_number_in_words(count_by_rank[rank])}" for rank in ranked
+        f"{format_rank(rank)} in {format_number_in_words(count_by_rank[rank])}" for rank in ranks
     ]
     if rank_texts:
         rank_texts[0] = f"was {rank_texts[0]}"

@@ -159,14 +159,17 @@ def build_objection_entries(
     for objection in objections:
         node, due_since = objection.node, objection.due_since
         is_due = node in intervals and due_since_by_node.get(node) == due_since
-        check = None
+        objection_check = None
         if is_due:
-            check = check_objection_against_events(uow, policy, intervals[node], objection.reason)
-        of_node = [counted for counted in all_objections if counted.node == node]
+            objection_check = check_objection_against_events(
+                uow, policy, intervals[node], objection.reason
+            )
+        node_objections = [candidate for candidate in all_objections if candidate.node == node]
         answer = answers.get((node, due_since))
         is_counted = (
             policy.objection_terms is not None
-            and select_effective_objection(of_node, due_since, policy.objection_terms) == objection
+            and select_effective_objection(node_objections, due_since, policy.objection_terms)
+            == objection
         )
         entries.append(
             ObjectionEntry(
@@ -180,10 +183,12 @@ def build_objection_entries(
                 is_due=is_due,
                 is_executed=_is_kickout_executed(kicks.get(node), due_since),
                 is_counted=is_counted,
-                verdict=None if check is None else check.verdict.value,
-                finding=None if check is None else check.finding,
+                verdict=None if objection_check is None else objection_check.verdict.value,
+                finding=None if objection_check is None else objection_check.finding,
                 answer=_build_answer_entry(answer),
-                answer_until=_find_answer_deadline(objection, check, policy.objection_terms)
+                answer_until=_find_answer_deadline(
+                    objection, objection_check, policy.objection_terms
+                )
                 if is_counted and answer is None
                 else None,
             )
@@ -201,10 +206,14 @@ def _is_kickout_executed(kick: NodeKick | None, due_since: int) -> bool:
 
 
 def _find_answer_deadline(
-    objection: Objected, check: ObjectionCheck | None, terms: ObjectionTerms | None
+    objection: Objected, objection_check: ObjectionCheck | None, terms: ObjectionTerms | None
 ) -> int | None:
     """Return the block time until which an objection must be answered, or None if never."""
-    if check is None or check.verdict is ObjectionVerdict.REFUTED or terms is None:
+    if (
+        objection_check is None
+        or objection_check.verdict is ObjectionVerdict.REFUTED
+        or terms is None
+    ):
         return None
     return objection.time + terms.answer
 

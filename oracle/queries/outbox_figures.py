@@ -55,9 +55,9 @@ class OutboxCounter:
             stats = self._final_stats.copy_nonce_counters()
             for account, (next_nonce, lowest_open) in accounts.items():
                 uow.outbox.counts.add_finished_nonces(stats, account, lowest_open, next_nonce)
-            superseded = uow.outbox.counts.count_superseded_calls_by_kind()
+            superseded_count_by_kind = uow.outbox.counts.count_superseded_calls_by_kind()
             stats.outcomes.update(
-                {(kind, "superseded"): count for kind, count in superseded.items()}
+                {(kind, "superseded"): count for kind, count in superseded_count_by_kind.items()}
             )
             for kind, outcome in product(CALL_KINDS, _OUTCOMES):
                 stats.outcomes.setdefault((kind, outcome), 0)
@@ -69,13 +69,13 @@ class OutboxCounter:
             stats.attempts = uow.outbox.counts.count_attempts_by_kind_and_reason()
             stats.kickouts = _count_kickouts_by_state(uow.rounds.list_kicks())
             _add_report_change_stats(stats, uow)
-            abandoned = find_abandoned_pushes(uow)
-            self._log_abandoned_statements(abandoned)
-            stats.abandoned_statements = len(abandoned)
+            abandoned_pushes = find_abandoned_pushes(uow)
+            self._log_abandoned_statements(abandoned_pushes)
+            stats.abandoned_statements = len(abandoned_pushes)
             return stats
 
-    def _log_abandoned_statements(self, abandoned: list[Intent]) -> None:
-        for push in abandoned:
+    def _log_abandoned_statements(self, abandoned_pushes: list[Intent]) -> None:
+        for push in abandoned_pushes:
             if push.request.digest not in self._logged_digests:
                 get_logger().error(
                     "statement_abandoned",
@@ -88,7 +88,7 @@ class OutboxCounter:
                     act="its round was accepted and then removed by reorgs: `endpoint probe` shows"
                     " which endpoint is on another fork; the next statement follows after `until`",
                 )
-        self._logged_digests = frozenset(push.request.digest for push in abandoned)
+        self._logged_digests = frozenset(push.request.digest for push in abandoned_pushes)
 
 
 def add_account_stats(
@@ -142,16 +142,16 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
         )
     try:
         balance = context.fetch_balance()
-        latest = fetch_transaction_count(pool_view, account.address, "latest")
-        final = fetch_transaction_count(pool_view, account.address, hex(heads.final.number))
+        latest_count = fetch_transaction_count(pool_view, account.address, "latest")
+        final_count = fetch_transaction_count(pool_view, account.address, hex(heads.final.number))
     except TransientError:
         return account_statistics
     with context.store.read_transaction() as uow:
         runway_seconds = compute_runway_seconds(uow, account, balance, now)
     return replace(
         account_statistics,
-        latest_chain_nonce=latest,
-        final_chain_nonce=final,
+        latest_chain_nonce=latest_count,
+        final_chain_nonce=final_count,
         balance_wei=balance,
         runway_seconds=runway_seconds,
     )

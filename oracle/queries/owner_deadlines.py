@@ -106,22 +106,22 @@ def _describe_due_kickout_action(
     """Return what the owner of a node whose kickout is due should do."""
     delay = view.objection_delay
     if summary.obstacle is not None:
-        accepted = (
+        acceptance_text = (
             " This reporter has accepted the objection, too."
             if delay is not None and delay.is_accepted
             else ""
         )
-        return f"Nothing: the node stays. {capitalize_first(summary.obstacle)}.{accepted}"
+        return f"Nothing: the node stays. {capitalize_first(summary.obstacle)}.{acceptance_text}"
     if summary.kick_at is None:
         return _describe_action_before_accusation(summary, view, posted)
     if summary.kick_at <= summary.time:
         return (
             f"At once: {_format_score_recovery(summary)}. Any account may kick the node out now."
         )
-    rescue = _format_score_recovery(summary, summary.kick_at)
+    recovery_text = _format_score_recovery(summary, summary.kick_at)
     return (
-        f"{_format_deadline('Before', summary.kick_at, summary.time)}: {rescue}. From then on, "
-        "any account may kick the node out, unless the vetoer (the account that may cancel an "
+        f"{_format_deadline('Before', summary.kick_at, summary.time)}: {recovery_text}. From then "
+        "on, any account may kick the node out, unless the vetoer (the account that may cancel an "
         "accusation) cancels it."
     )
 
@@ -149,12 +149,12 @@ def _describe_action_before_accusation(
             f"{_THIS_REPORTER} does not accuse it. Others {_describe_accusation(summary)}. To "
             f"prevent that, {recovery_text}."
         )
-    object_until = view.kickout.object_until
-    can_object = object_until is not None and object_until >= summary.time
-    if object_until is not None and can_object and _find_relevant_objection(view) is None:
+    objection_deadline = view.kickout.object_until
+    can_object = objection_deadline is not None and objection_deadline >= summary.time
+    if objection_deadline is not None and can_object and _find_relevant_objection(view) is None:
         return (
-            f"{_format_deadline('Until', object_until, summary.time)}: object to the kickout, if "
-            f"the node is not at fault. In any case {recovery_text}."
+            f"{_format_deadline('Until', objection_deadline, summary.time)}: object to the "
+            f"kickout, if the node is not at fault. In any case {recovery_text}."
         )
     return f"At once: {recovery_text}. Any account {_describe_accusation(summary)}."
 
@@ -281,13 +281,15 @@ def _iterate_owner_deadlines(
     if back_at is not None:
         wait_text = "the exclusion ends by itself"
         yield OwnerDeadline("At", back_at, wait_text, "distances")
-    object_until, delay = view.kickout.object_until, view.objection_delay
+    objection_deadline, delay = view.kickout.object_until, view.objection_delay
     if (
-        object_until is not None
+        objection_deadline is not None
         and _find_relevant_objection(view) is None
         and not _is_under_way(posted)
     ):
-        yield OwnerDeadline("Until", object_until, _describe_how_to_object(summary), "objections")
+        yield OwnerDeadline(
+            "Until", objection_deadline, _describe_how_to_object(summary), "objections"
+        )
     if delay is not None and delay.objection is not None and delay.until is not None:
         wait_text = _describe_wait(view)
         yield OwnerDeadline("Until", delay.until, wait_text, "objections")
@@ -301,9 +303,9 @@ def _iterate_owner_deadlines(
     if seconds_to_kickout is not None:
         wait_text = "a kickout becomes due at this rate"
         yield OwnerDeadline("About", summary.time + seconds_to_kickout, wait_text, "distances")
-    expelled_until = _find_expulsion_end(view)
-    if expelled_until is not None and expelled_until != NEVER_EXPIRES:
-        yield OwnerDeadline("At", expelled_until, "the expulsion ends", "membership")
+    expulsion_end = _find_expulsion_end(view)
+    if expulsion_end is not None and expulsion_end != NEVER_EXPIRES:
+        yield OwnerDeadline("At", expulsion_end, "the expulsion ends", "membership")
     for rules_time in rules_times:
         yield OwnerDeadline("From", rules_time, "announced rules may take effect", "other-rules")
 
@@ -332,29 +334,29 @@ def _find_expulsion_end(view: NodeView) -> int | None:
 def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
     """Return when and how a node can join again after its past or coming expulsion."""
     on_chain_kickout = view.kickout.on_chain
-    expelled_until = _find_expulsion_end(view)
+    expulsion_end = _find_expulsion_end(view)
     if on_chain_kickout is not None and on_chain_kickout.state == KickState.READMITTED:
         return (
             "Join the network again whenever the node can answer: the admin of the oracle's "
             "contract has readmitted it."
         )
-    if expelled_until is None:
+    if expulsion_end is None:
         return (
             "Ask the operator of the network whether the node may join again: the oracle's "
             "contract has not expelled it."
         )
-    if expelled_until == NEVER_EXPIRES:
+    if expulsion_end == NEVER_EXPIRES:
         return (
             "Contact the operator, with a reason why the kickout was wrong: the expulsion ends "
             "only if the admin of the oracle's contract readmits the node. No deadline is set."
         )
-    if expelled_until <= summary.time:
+    if expulsion_end <= summary.time:
         return (
             f"Join the network again whenever the node can answer: the expulsion ended at "
-            f"{format_time(expelled_until)}."
+            f"{format_time(expulsion_end)}."
         )
     return (
-        f"{_format_deadline('Wait until', expelled_until, summary.time)}: then the expulsion "
+        f"{_format_deadline('Wait until', expulsion_end, summary.time)}: then the expulsion "
         "ends, and the node may join again. Earlier only if the admin of the oracle's contract "
         "readmits it."
     )

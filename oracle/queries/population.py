@@ -47,12 +47,14 @@ class OnChainScores:
 
 
 def load_on_chain_scores(
-    uow: UnitOfWork, accepted: RoundAccepted | None, cache: LeafCache | None = None
+    uow: UnitOfWork, accepted_round: RoundAccepted | None, cache: LeafCache | None = None
 ) -> OnChainScores:
     """Return the lanes of an accepted round; they are empty if its leaves are not stored."""
-    if accepted is None:
+    if accepted_round is None:
         return OnChainScores(None, array("H"))
-    return OnChainScores(accepted, load_round_lanes(uow, cache or LeafCache(), accepted))
+    return OnChainScores(
+        accepted_round, load_round_lanes(uow, cache or LeafCache(), accepted_round)
+    )
 
 
 @dataclass(frozen=True, slots=True)

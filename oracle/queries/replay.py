@@ -92,8 +92,10 @@ def _format_json_document(
 
 def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
     """Return the ended tasks that several nodes ran, in the order in which they ended."""
-    ended = [(task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None]
-    return [task for _, task in sorted(ended, key=itemgetter(0))]
+    ended_tasks = [
+        (task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None
+    ]
+    return [task for _, task in sorted(ended_tasks, key=itemgetter(0))]
 
 
 def _build_node_rows(
@@ -155,8 +157,8 @@ def _build_score_pools(
     for entry in scores:
         scores_by_node[entry.node].append(entry.score)
     for node in nodes:
-        counted = count_effective_scores(node, time, rules)
-        del scores_by_node[node.address][: node.scored - counted]
+        counted_scores = count_effective_scores(node, time, rules)
+        del scores_by_node[node.address][: node.scored - counted_scores]
     return scores_by_node
 
 

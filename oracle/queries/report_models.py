@@ -249,13 +249,13 @@ def compute_report_detail(
 ) -> ReportDetail:
     """Compute the report as of a block, as any reporter with this rules id would."""
     with store.read_transaction() as uow:
-        folded = fold_state_up_to(uow, reader, rules, as_of.number)
-        computed_report = build_report(uow, reader, folded, as_of, rules, settings)
-        lanes = build_tree_of_folded_state(uow, reader, folded, as_of.time, rules).lanes
+        folded_state = fold_state_up_to(uow, reader, rules, as_of.number)
+        computed_report = build_report(uow, reader, folded_state, as_of, rules, settings)
+        lanes = build_tree_of_folded_state(uow, reader, folded_state, as_of.time, rules).lanes
         stored_report = uow.reports.get(computed_report.period)
-        head = folded.contract_state.head
+        head = folded_state.contract_state.head
         last_lanes = None if head is None else load_round_lanes(uow, LeafCache(), head)
-    nodes = folded.fold.ledger.nodes.values()
+    nodes = folded_state.fold.ledger.nodes.values()
     shares = compute_incentive_shares(nodes, as_of.time, rules)
     return ReportDetail(
         **dict(_build_report_entry(computed_report, stored_report)),

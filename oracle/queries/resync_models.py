@@ -217,28 +217,28 @@ class RefusalAnswer(ApiModel):
     accepted: bool
 
 
-def build_rebuild_answer(rebuilt: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
+def build_rebuild_answer(rebuild_result: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
     """Return the answer about a rebuild from all stored logs."""
     return RebuildAnswer(
         dry_run=dry_run,
-        block=rebuilt.last_block,
-        logs=rebuilt.log_count,
-        same_state=rebuilt.is_same,
-        reports=rebuilt.report_count,
-        differing_periods=list(rebuilt.differing),
+        block=rebuild_result.last_block,
+        logs=rebuild_result.log_count,
+        same_state=rebuild_result.is_same,
+        reports=rebuild_result.report_count,
+        differing_periods=list(rebuild_result.differing),
     )
 
 
-def build_rewind_answer(rewound: RewindResult, *, dry_run: bool) -> RewindAnswer:
+def build_rewind_answer(rewind_result: RewindResult, *, dry_run: bool) -> RewindAnswer:
     return RewindAnswer(
         dry_run=dry_run,
-        block=rewound.ancestor.number,
-        hash=rewound.ancestor.hash,
-        from_block=rewound.abandoned_number,
-        logs=rewound.log_count,
-        reports_missed=rewound.report_count,
-        by="rebuild" if rewound.by_rebuild else "journal",
-        snapshot_block=rewound.snapshot,
+        block=rewind_result.ancestor.number,
+        hash=rewind_result.ancestor.hash,
+        from_block=rewind_result.abandoned_number,
+        logs=rewind_result.log_count,
+        reports_missed=rewind_result.report_count,
+        by="rebuild" if rewind_result.by_rebuild else "journal",
+        snapshot_block=rewind_result.snapshot,
     )
 
 
@@ -258,32 +258,32 @@ def build_backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillA
 
 
 def build_verify_answer(
-    verified: VerifyResult | None,
-    damaged: Sequence[DamagedSpan],
+    verify_result: VerifyResult | None,
+    damaged_spans: Sequence[DamagedSpan],
     state: StateCheckAnswer | None,
     *,
     dry_run: bool,
 ) -> VerifyAnswer:
     """Return the answer about a verification of stored blocks.
 
-    `verified` is None if the chain was not queried.
+    `verify_result` is None if the chain was not queried.
     """
-    damaged_blocks = build_damaged_blocks(damaged)
-    if verified is None:
+    damaged_blocks = build_damaged_blocks(damaged_spans)
+    if verify_result is None:
         return VerifyAnswer(dry_run=dry_run, damaged=damaged_blocks, state=state)
-    difference = verified.difference
+    difference = verify_result.difference
     return VerifyAnswer(
         dry_run=dry_run,
-        first=verified.blocks.first,
-        last=verified.blocks.last,
-        level=verified.reached_level.name.lower(),
-        endpoints=verified.endpoints,
-        resumed_at=verified.resumed_at,
+        first=verify_result.blocks.first,
+        last=verify_result.blocks.last,
+        level=verify_result.reached_level.name.lower(),
+        endpoints=verify_result.endpoints,
+        resumed_at=verify_result.resumed_at,
         missing=[_build_raw_row(row) for row in difference.missing_rows],
         extra=[_build_raw_row(row) for row in difference.extra_rows],
         other=[_build_raw_row(row) for row in difference.changed_rows],
-        repaired=_build_optional_rebuild(verified.repaired, dry_run=dry_run),
-        left=verified.unrepaired_count,
+        repaired=_build_optional_rebuild(verify_result.repaired, dry_run=dry_run),
+        left=verify_result.unrepaired_count,
         damaged=damaged_blocks,
         state=state,
     )
@@ -313,9 +313,11 @@ def build_retry_answer(result: RetryResult, *, dry_run: bool) -> DeadLetterRetry
 
 
 def _build_optional_rebuild(
-    rebuilt: RebuildResult | None, *, dry_run: bool
+    rebuild_result: RebuildResult | None, *, dry_run: bool
 ) -> RebuildAnswer | None:
-    return None if rebuilt is None else build_rebuild_answer(rebuilt, dry_run=dry_run)
+    return (
+        None if rebuild_result is None else build_rebuild_answer(rebuild_result, dry_run=dry_run)
+    )
 
 
 def _build_raw_row(row: Log | Call) -> RawRow:

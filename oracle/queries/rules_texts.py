@@ -56,10 +56,10 @@ def describe_missing_rules(
 
     A reporter without the rules signs nothing once they are in force.
     """
-    pending = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
+    pending_changes = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
     missing_changes = [
         f"{change.rules_hash}, not before {format_block_time(change.scheduled.ready_at)}"
-        for change in pending
+        for change in pending_changes
         if change.scheduled is not None
         and find_rules_text(change.rules_hash, configured_text, folder) is None
     ]

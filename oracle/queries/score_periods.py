@@ -124,7 +124,7 @@ def _build_score_period(
 
 
 def _split_change_by_cause(
-    before: HistoryPoint, after: HistoryPoint, change: int
+    point_before: HistoryPoint, point_after: HistoryPoint, qos_change: int
 ) -> list[tuple[str, int]]:
     """Split a change of QoS by cause into scores and reliability, in whole hundredths.
 
@@ -134,16 +134,17 @@ def _split_change_by_cause(
     part.
     """
     change_by_scores = (
-        (after.long_term - before.long_term) * (before.reliability + after.reliability)
+        (point_after.long_term - point_before.long_term)
+        * (point_before.reliability + point_after.reliability)
     ) // (2 * UNIT)
-    by_reliability = after.qos - before.qos - change_by_scores
+    by_reliability = point_after.qos - point_before.qos - change_by_scores
     change_by_cause = {"scores of its tasks": change_by_scores, "reliability": by_reliability}
     rounded_changes = {
         name: (part + _MIN_CHANGE // 2) // _MIN_CHANGE * _MIN_CHANGE
         for name, part in change_by_cause.items()
     }
     largest_cause = max(rounded_changes, key=lambda name: abs(change_by_cause[name]))
-    rounded_changes[largest_cause] += change - sum(rounded_changes.values())
+    rounded_changes[largest_cause] += qos_change - sum(rounded_changes.values())
     return [(name, part) for name, part in rounded_changes.items() if part]
 
 

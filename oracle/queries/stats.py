@@ -85,11 +85,11 @@ def compute_dispatch_statistics(store: Store, balance_wei: int | None) -> Dispat
     """Count the waiting tasks, the draws as of the cursor, and the failed starts."""
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        active = uow.draws.list_active()
-        oldest_seed_block = min((draw.seed_block for draw in active), default=None)
+        active_draws = uow.draws.list_active()
+        oldest_seed_block = min((draw.seed_block for draw in active_draws), default=None)
         return DispatchStatistics(
             waiting_tasks=uow.tasks.count_waiting(),
-            pending_assignments=len(active),
+            pending_assignments=len(active_draws),
             oldest_blocks=0
             if oldest_seed_block is None or cursor is None
             else cursor.number - oldest_seed_block,

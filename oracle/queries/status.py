@@ -109,7 +109,9 @@ def load_operator_status(
             last_reorg=next(map(OperatorReorg.model_validate, uow.reorgs.list_newest(1)), None),
             feed=load_feed_view(uow),
             nodes=_count_nodes_by_status(uow.nodes.count_by_state()),
-            reports=[build_report_entry(stored) for stored in uow.reports.list_newest(3)],
+            reports=[
+                build_report_entry(stored_report) for stored_report in uow.reports.list_newest(3)
+            ],
             oldest_draw_block=active_draws[0].seed_block if active_draws else None,
             dispatcher=dispatcher,
             lease=find_leader(uow.lease.get_state()),

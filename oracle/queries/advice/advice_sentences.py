@@ -207,12 +207,15 @@ def list_work_share_cells(work: WorkShare) -> list[tuple[str, ...]]:
     """Return the table cells of each reason for a missed draw, in the order of `WORK_TITLES`."""
     return [
         ("it was a candidate", str(work.eligible)),
-        *((_format_missed_draws(missed), str(missed.draws)) for missed in work.missed),
+        *(
+            (_format_missed_draws(missed_draws), str(missed_draws.draws))
+            for missed_draws in work.missed
+        ),
     ]
 
 
-def _format_missed_draws(missed: MissedDraws) -> str:
-    reason_title = _MISSED_TITLES[missed.reason]
+def _format_missed_draws(missed_draws: MissedDraws) -> str:
+    reason_title = _MISSED_TITLES[missed_draws.reason]
     return reason_title if reason_title.startswith("it ") else f"the task asked for {reason_title}"
 
 

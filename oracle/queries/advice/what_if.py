@@ -129,7 +129,7 @@ def build_what_if(
     replay = _replay_groups(record, ratios)
     if replay is None:
         return None
-    group_count, (faster, *with_gpus) = replay
+    group_count, (faster_result, *gpu_results) = replay
     reliability = compute_mean_reliability(record)
 
     def build_row(
@@ -157,10 +157,10 @@ def build_what_if(
                 "one_timeout_fewer", result_without_timeout, reliability_without_timeout, None
             )
         )
-    rows.append(build_row("faster", faster, reliability, None))
+    rows.append(build_row("faster", faster_result, reliability, None))
     rows += [
         build_row("another_gpu", result, reliability, gpu)
-        for result, gpu in zip(with_gpus, other_gpus, strict=True)
+        for result, gpu in zip(gpu_results, other_gpus, strict=True)
     ]
     return WhatIf(
         groups=group_count,

@@ -126,7 +126,10 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
         draws=len(recent_draws),
         since=recent_draws[0].draw.seed_time,
         eligible=len(recent_draws) - missed_counts.total(),
-        missed=[MissedDraws(reason=reason, draws=n) for reason, n in missed_counts.most_common()],
+        missed=[
+            MissedDraws(reason=reason, draws=count)
+            for reason, count in missed_counts.most_common()
+        ],
         received=len(received_draws),
         expected=sum(chance for _, chance in draw_chances),
         fees=sum(row.fee for row in recent_draws),
@@ -149,7 +152,7 @@ def iter_draw_chances(
     recent_draws = snapshot.get_recent_draws()
     draw_times = [row.draw.seed_time for row in recent_draws]
     points = list(compute_points_at_times(record.history, draw_times, record.rules))
-    past = _PastNode(snapshot, record, weighting)
+    past_node = _PastNode(snapshot, record, weighting)
 
     @cache
     def compute_model_boost(models: tuple[str, ...], in_use: tuple[str, ...]) -> int:
@@ -162,12 +165,12 @@ def iter_draw_chances(
         return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
 
     for row, time, point, reason in zip(
-        recent_draws, draw_times, points, past.list_ineligibility_reasons(points), strict=True
+        recent_draws, draw_times, points, past_node.list_ineligibility_reasons(points), strict=True
     ):
         if reason is not None:
             yield reason, 0
             continue
-        models_in_use = past.get_models_in_use(time)
+        models_in_use = past_node.get_models_in_use(time)
         weight = compute_draw_weight(row.requirement.models, models_in_use, point.qos)
         yield None, _compute_chance(row.draw, weight)
 
@@ -227,8 +230,8 @@ class _PastNode:
         reasons = list(map(self._find_misfit_reason, self._draws))
         for index in own_indexes:
             # Once drawn, a node is not a candidate for the later draws of the same block.
-            later = slice(index + 1, bisect_right(blocks, blocks[index]))
-            _fill(reasons, later, IneligibilityReason.TAKEN)
+            later_rows = slice(index + 1, bisect_right(blocks, blocks[index]))
+            _fill(reasons, later_rows, IneligibilityReason.TAKEN)
         for span in _iter_span_slices(blocks, self._reserved_spans):
             _fill(reasons, span, IneligibilityReason.TAKEN)
         for index, (row, point) in enumerate(zip(self._draws, points, strict=True)):

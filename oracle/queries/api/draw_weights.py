@@ -101,9 +101,9 @@ class DrawWeightTable:
             self._replace_stake(members.pop(address, None), row)
             if row is not None:
                 members[address] = row
-        total, largest_stake = self._weights.total, max(self._count_by_stake, default=0)
-        if largest_stake != self._weights.largest_stake:
-            self._get_stake_score = _make_stake_score_function(largest_stake)
+        total, max_stake = self._weights.total, max(self._count_by_stake, default=0)
+        if max_stake != self._weights.largest_stake:
+            self._get_stake_score = _make_stake_score_function(max_stake)
             self._weight_by_available_member.clear()
             total = 0
             changed_members = list(members.items())
@@ -115,7 +115,7 @@ class DrawWeightTable:
                 weight = compute_weight(UNIT, stake_score, row[1], self._weighting)
                 weight_by_member[address] = weight
                 total += weight
-        self._weights = DrawWeights(total, len(weight_by_member), largest_stake, self._weighting)
+        self._weights = DrawWeights(total, len(weight_by_member), max_stake, self._weighting)
         return self._weights
 
     def _replace_stake(
@@ -130,10 +130,10 @@ class DrawWeightTable:
                 del self._count_by_stake[old_row[0]]
 
 
-def _make_stake_score_function(largest_stake: int) -> Callable[[int], int]:
+def _make_stake_score_function(max_stake: int) -> Callable[[int], int]:
     """Return a function that computes the stake score for a stake.
 
     The scores are cached because many nodes have the same stake, and most of the time is spent in
     the square root.
     """
-    return lru_cache(_MAX_CACHED_SCORES)(partial(compute_stake_score, max_stake=largest_stake))
+    return lru_cache(_MAX_CACHED_SCORES)(partial(compute_stake_score, max_stake=max_stake))

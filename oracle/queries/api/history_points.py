@@ -103,9 +103,9 @@ class _ScoreReplay:
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
         """Restore the state just before `start_time`, a block time in seconds."""
         self._rules = rules
-        resets = list(_iter_reset_joins(record)) if rules.kickout_starts_anew else []
-        self._reset_positions = {change.at for change in resets}
-        self._pool = _compute_pool_before(record, resets, start_time, rules)
+        reset_changes = list(_iter_reset_joins(record)) if rules.kickout_starts_anew else []
+        self._reset_positions = {change.at for change in reset_changes}
+        self._pool = _compute_pool_before(record, reset_changes, start_time, rules)
         self._base, self._since = _find_reliability_before(record.changes, start_time)
         self._was_excluded = False
         for change in record.changes:
@@ -187,10 +187,12 @@ def _list_span_events(
 
 
 def _compute_pool_before(
-    record: NodeRecord, resets: list[MembershipChange], before_time: int, rules: Rules
+    record: NodeRecord, reset_changes: list[MembershipChange], before_time: int, rules: Rules
 ) -> bytes:
     """Return the score pool just before a time, from the scores since the last reset."""
-    last_reset = max((change.at for change in resets if change.time < before_time), default=None)
+    last_reset = max(
+        (change.at for change in reset_changes if change.time < before_time), default=None
+    )
     pool = b""
     for entry in record.earlier_scores:
         if last_reset is None or last_reset < entry.at:
@@ -284,12 +286,14 @@ class TrendCache:
             for node in nodes
         }
         with self._lock:
-            cached = {
+            cached_trends = {
                 address: self._cached[key]
                 for address, key in cache_key_by_node.items()
                 if key in self._cached
             }
-        uncached_nodes = {node.address: node for node in nodes if node.address not in cached}
+        uncached_nodes = {
+            node.address: node for node in nodes if node.address not in cached_trends
+        }
         max_steps = self._rules.pool_size + MAX_TREND_POINTS
         steps = (
             uow.activity.get_trend_points_by_node(uncached_nodes, max_steps)
@@ -306,7 +310,9 @@ class TrendCache:
             )
             while len(self._cached) > _MAX_CACHED:
                 self._cached.popitem(last=False)
-        return {address: trend for address, trend in (cached | computed_trends).items() if trend}
+        return {
+            address: trend for address, trend in (cached_trends | computed_trends).items() if trend
+        }
 
 
 def compute_qos_trend(

@@ -86,8 +86,8 @@ class NodeListQuery:
         if self.of:
             keys = (key for key in keys if key.address in self.of)
         if self.gpu is not None:
-            with_gpu = ranking.find_nodes_by_gpu(self.gpu)
-            keys = (key for key in keys if key.address in with_gpu)
+            matching_addresses = ranking.find_nodes_by_gpu(self.gpu)
+            keys = (key for key in keys if key.address in matching_addresses)
         if self.state is not None:
             keys = (key for key in keys if state_by_address[key.address] == self.state)
         return keys

@@ -153,9 +153,11 @@ class NodeRanking:
             return NodeRanking(cursor, nodes, self._rules)
         successor = NodeRanking(cursor, {}, self._rules)
         successor.nodes = nodes
-        changed = set(changed_addresses)
-        successor._recovering, moved_nodes = self._recovering.advance(cursor.time, changed)
-        reclassified_nodes = [*moved_nodes, *(nodes[address] for address in changed)]
+        changed_address_set = set(changed_addresses)
+        successor._recovering, moved_nodes = self._recovering.advance(
+            cursor.time, changed_address_set
+        )
+        reclassified_nodes = [*moved_nodes, *(nodes[address] for address in changed_address_set)]
         successor.state_by_address = self.state_by_address.copy()
         successor.counts = self.counts - Counter(
             self.state_by_address[node.address]
@@ -164,32 +166,37 @@ class NodeRanking:
         )
         successor._classify_nodes(reclassified_nodes)
         successor._addresses_by_gpu = _update_addresses_by_gpu(
-            self._addresses_by_gpu, self.nodes, nodes, changed
+            self._addresses_by_gpu, self.nodes, nodes, changed_address_set
         )
         successor.members_by_gpu = (
             self.members_by_gpu
-            + count_members_by_gpu(nodes[address] for address in changed)
+            + count_members_by_gpu(nodes[address] for address in changed_address_set)
             - count_members_by_gpu(
-                self.nodes[address] for address in changed if address in self.nodes
+                self.nodes[address] for address in changed_address_set if address in self.nodes
             )
         )
         with self._lock:
             # Hand the table over, because only one ranking may update it.
             successor._weight_table, self._weight_table = self._weight_table, None
         if successor._weight_table is not None:
-            successor._unweighted_addresses = changed.union(
+            successor._unweighted_addresses = changed_address_set.union(
                 self._recovering.reliability_by_address, self._unweighted_addresses
             )
-        recovering = self._recovering.reliability_by_address
-        earlier_nodes = {address: self.nodes.get(address) for address in changed}
+        recovering_reliabilities = self._recovering.reliability_by_address
+        earlier_nodes = {address: self.nodes.get(address) for address in changed_address_set}
         earlier_settled_nodes = {
-            node.address: None if node.address in recovering else self.nodes.get(node.address)
+            node.address: None
+            if node.address in recovering_reliabilities
+            else self.nodes.get(node.address)
             for node in reclassified_nodes
         }
         successor._stale_orders = {
-            sort: stale
-            for sort, stale in self._iterate_stale_orders(earlier_nodes, earlier_settled_nodes)
-            if len(stale.earlier_nodes) <= max(len(nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
+            sort: stale_order
+            for sort, stale_order in self._iterate_stale_orders(
+                earlier_nodes, earlier_settled_nodes
+            )
+            if len(stale_order.earlier_nodes)
+            <= max(len(nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
         }
         return successor
 
@@ -203,9 +210,12 @@ class NodeRanking:
             stale_orders = self._stale_orders | {
                 sort: _StaleOrder(order.settled_keys, {}) for sort, order in self._orders.items()
             }
-        for sort, stale in stale_orders.items():
+        for sort, stale_order in stale_orders.items():
             moved_nodes = earlier_settled_nodes if sort in _TIMED_SORTS else earlier_nodes
-            yield sort, stale._replace(earlier_nodes={**moved_nodes, **stale.earlier_nodes})
+            yield (
+                sort,
+                stale_order._replace(earlier_nodes={**moved_nodes, **stale_order.earlier_nodes}),
+            )
 
     def _classify_nodes(self, nodes: Iterable[Node]) -> None:
         """Count the nodes by state, and collect the nodes whose reliability is recovering."""
@@ -253,24 +263,26 @@ class NodeRanking:
             return sorted_order
 
     def _sort_keys(self, sort: NodeSort) -> _Order:
-        stale = self._stale_orders.pop(sort, None)
-        recovering = self._get_values_of_recovering_nodes(sort)
+        stale_order = self._stale_orders.pop(sort, None)
+        recovering_values = self._get_values_of_recovering_nodes(sort)
         build_key = _make_key_builder(sort)
         recovering_keys = sorted(
-            build_key(number, address) for address, number in recovering.items()
+            build_key(number, address) for address, number in recovering_values.items()
         )
         build_settled_key = self._build_key_function(sort, are_settled=True)
-        if stale is None:
+        if stale_order is None:
             settled_keys = sorted(
                 build_settled_key(node)
                 for address, node in self.nodes.items()
-                if address not in recovering
+                if address not in recovering_values
             )
             return _Order(settled_keys, recovering_keys)
         removed_keys, added_keys = [], []
-        for address, earlier_node in stale.earlier_nodes.items():
+        for address, earlier_node in stale_order.earlier_nodes.items():
             old_key = None if earlier_node is None else build_settled_key(earlier_node)
-            new_key = None if address in recovering else build_settled_key(self.nodes[address])
+            new_key = (
+                None if address in recovering_values else build_settled_key(self.nodes[address])
+            )
             if new_key == old_key:
                 continue
             if old_key is not None:
@@ -278,7 +290,7 @@ class NodeRanking:
             if new_key is not None:
                 added_keys.append(new_key)
         settled_keys = _merge_sorted_keys(
-            stale.settled_keys, sorted(removed_keys), sorted(added_keys)
+            stale_order.settled_keys, sorted(removed_keys), sorted(added_keys)
         )
         return _Order(settled_keys, recovering_keys)
 
@@ -297,12 +309,12 @@ class NodeRanking:
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
         """Return the addresses that begin with `prefix`."""
-        order = self._get_order("address").settled_keys
+        sorted_keys = self._get_order("address").settled_keys
         get_address = attrgetter("address")
-        first_index = bisect_left(order, prefix, key=get_address)
+        first_index = bisect_left(sorted_keys, prefix, key=get_address)
         # "g" sorts after every hex digit.
-        end_index = bisect_left(order, prefix + "g", first_index, key=get_address)
-        return [key.address for key in order[first_index:end_index]]
+        end_index = bisect_left(sorted_keys, prefix + "g", first_index, key=get_address)
+        return [key.address for key in sorted_keys[first_index:end_index]]
 
     def find_nodes_by_gpu(self, text: str) -> frozenset[Address]:
         """Return the nodes whose GPU name contains this text, case-insensitively."""
@@ -441,24 +453,26 @@ def _update_addresses_by_gpu(
 
 
 def _merge_sorted_keys(
-    sorted_keys: list[SortKey], removed: Sequence[SortKey], added: Sequence[SortKey]
+    sorted_keys: list[SortKey], removed_keys: Sequence[SortKey], added_keys: Sequence[SortKey]
 ) -> list[SortKey]:
-    """Merge sorted keys with the `added` keys, and leave out the `removed` keys.
+    """Merge sorted keys with the `added_keys` keys, and leave out the `removed_keys` keys.
 
     Both key sequences are sorted, and every removed key is in the list. Runs of the list between
     two keys are copied as slices.
     """
     merged_keys: list[SortKey] = []
-    copied_until = 0
+    copied_count = 0
     for key, is_removed in merge(
-        ((key, True) for key in removed), ((key, False) for key in added), key=itemgetter(0)
+        ((key, True) for key in removed_keys),
+        ((key, False) for key in added_keys),
+        key=itemgetter(0),
     ):
-        index = bisect_left(sorted_keys, key, copied_until)
-        merged_keys += sorted_keys[copied_until:index]
+        index = bisect_left(sorted_keys, key, copied_count)
+        merged_keys += sorted_keys[copied_count:index]
         if not is_removed:
             merged_keys.append(key)
-        copied_until = index + is_removed
-    merged_keys += sorted_keys[copied_until:]
+        copied_count = index + is_removed
+    merged_keys += sorted_keys[copied_count:]
     return merged_keys
 
 
@@ -504,18 +518,20 @@ class NodeRankingCache:
                 {stored_node.address: stored_node for stored_node in uow.nodes.iterate_all()},
                 self._rules,
             )
-        changed = {
+        changed_nodes = {
             node.address: node for node in uow.nodes.iterate_changed_since(ranking.cursor.number)
         }
         # The mapping is copied, because another thread may still be reading that of the old
         # ranking.
-        return ranking.with_changed_nodes(cursor, {**ranking.nodes, **changed}, changed)
+        return ranking.with_changed_nodes(
+            cursor, {**ranking.nodes, **changed_nodes}, changed_nodes
+        )
 
 
-def _has_only_grown(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
+def _has_only_grown(uow: UnitOfWork, earlier_cursor: Cursor, cursor: Cursor) -> bool:
     """Return whether the index has only grown since an earlier cursor, without a rewind."""
-    if cursor.number < earlier.number:
+    if cursor.number < earlier_cursor.number:
         return False
     # Headers of old blocks are deleted. If this header is still stored, it must match.
-    block = uow.blocks.find_canonical(earlier.number)
-    return block is None or block.hash == earlier.hash
+    block = uow.blocks.find_canonical(earlier_cursor.number)
+    return block is None or block.hash == earlier_cursor.hash

@@ -184,11 +184,11 @@ def _build_kickout_progress(
     rules, since = population.rules, node.kickout_due_since
     kick = snapshot.uow.rounds.get_kick_by_node([node.address]).get(node.address)
     terms, due_since = snapshot.source.archive.objection_terms, node.kickout_due_time
-    scores = len(node.pool)
+    score_count = len(node.pool)
     mean_score = None
     required_scores, threshold = rules.pool_size, rules.kickout_below
     if rules.legacy is not None and row.legacy is not None:
-        scores, mean_score = row.legacy.tasks, row.legacy.node_score
+        score_count, mean_score = row.legacy.tasks, row.legacy.node_score
         required_scores, threshold = rules.legacy.kickout_tasks, rules.legacy.kickout_below
     elif node.pool:
         mean_score = node.pool_sum * UNIT // len(node.pool)
@@ -196,7 +196,7 @@ def _build_kickout_progress(
         is_due=row.kickout_due,
         due_since_block=None if since is None else since.block,
         due_since=due_since,
-        scores=scores,
+        scores=score_count,
         pool_size=required_scores,
         mean=mean_score,
         below=threshold,
@@ -221,16 +221,16 @@ def _find_kickout_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | N
 
 
 def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainScore | None:
-    accepted, lane = on_chain.accepted, row.lane_on_chain
-    if accepted is None or lane == NEVER_REPORTED:
+    accepted_round, lane = on_chain.accepted, row.lane_on_chain
+    if accepted_round is None or lane == NEVER_REPORTED:
         return None
     return OnChainScore(
         seat=row.seat,
         lane=lane,
         is_selectable=lane != DO_NOT_SELECT,
         qos=row.on_chain,
-        round=accepted.round,
-        time=accepted.time,
+        round=accepted_round.round,
+        time=accepted_round.time,
         is_current=lane == row.lane,
     )
 

@@ -99,9 +99,9 @@ def list_other_rules(
     Announced rules that this program cannot read, or that belong to another `profile`, are left
     out.
     """
-    pending = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
+    pending_changes = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
     other_rules = []
-    for change in pending[-_MAX_ANNOUNCED:]:
+    for change in pending_changes[-_MAX_ANNOUNCED:]:
         text = find_rules_text(change.rules_hash, "", folder)
         rules = None if text is None else _parse_rules(text, profile)
         if rules is not None and change.scheduled is not None:
@@ -126,8 +126,8 @@ class FoldedNodes(NamedTuple):
 
 
 def compute_rules_preview(
-    now: FoldedNodes,
-    then: FoldedNodes,
+    folded_now: FoldedNodes,
+    folded_then: FoldedNodes,
     block: int,
     time: int,
     dispatch: DispatchSettings | None = None,
@@ -138,15 +138,17 @@ def compute_rules_preview(
     """
     cursor = Cursor(block, ZERO_HASH, time, None, None, 0)
     ranking_now, ranking_then = (
-        NodeRanking(cursor, folded.nodes, folded.rules) for folded in (now, then)
+        NodeRanking(cursor, folded_nodes.nodes, folded_nodes.rules)
+        for folded_nodes in (folded_now, folded_then)
     )
     weighting_now, weighting_then = (
-        find_draw_weighting(folded.rules, dispatch) for folded in (now, then)
+        find_draw_weighting(folded_nodes.rules, dispatch)
+        for folded_nodes in (folded_now, folded_then)
     )
     preview_entries = []
-    for address in sorted(now.nodes.keys() & then.nodes.keys()):
-        node_now = now.nodes[address]
-        node_then = then.nodes[address]
+    for address in sorted(folded_now.nodes.keys() & folded_then.nodes.keys()):
+        node_now = folded_now.nodes[address]
+        node_then = folded_then.nodes[address]
         qos_now = ranking_now.compute_qos(node_now)
         qos_then = ranking_then.compute_qos(node_then)
         preview_entries.append(
@@ -156,17 +158,19 @@ def compute_rules_preview(
                 qos_then=qos_then,
                 rank_now=ranking_now.find_rank_by_qos(address, qos_now),
                 rank_then=ranking_then.find_rank_by_qos(address, qos_then),
-                due_now=is_kickout_due(node_now, now.rules, time),
-                due_then=is_kickout_due(node_then, then.rules, time),
-                excluded_now=is_excluded(node_now, time, now.rules),
-                excluded_then=is_excluded(node_then, time, then.rules),
-                chance_now=_compute_chance(ranking_now, now.rules, node_now, weighting_now),
-                chance_then=_compute_chance(ranking_then, then.rules, node_then, weighting_then),
+                due_now=is_kickout_due(node_now, folded_now.rules, time),
+                due_then=is_kickout_due(node_then, folded_then.rules, time),
+                excluded_now=is_excluded(node_now, time, folded_now.rules),
+                excluded_then=is_excluded(node_then, time, folded_then.rules),
+                chance_now=_compute_chance(ranking_now, folded_now.rules, node_now, weighting_now),
+                chance_then=_compute_chance(
+                    ranking_then, folded_then.rules, node_then, weighting_then
+                ),
             )
         )
     return RulesPreview(
-        identify_rules(now.rules).sha256,
-        identify_rules(then.rules).sha256,
+        identify_rules(folded_now.rules).sha256,
+        identify_rules(folded_then.rules).sha256,
         block,
         time,
         tuple(preview_entries),

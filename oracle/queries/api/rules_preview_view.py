@@ -161,7 +161,9 @@ def _compute_rank_correlation(nodes: Iterable[NodePreview]) -> int | None:
         for entry in nodes
         if entry.qos_now is not None and entry.qos_then is not None
     ]
-    return compute_rank_correlation([now for now, _ in qos_pairs], [then for _, then in qos_pairs])
+    return compute_rank_correlation(
+        [qos_now for qos_now, _ in qos_pairs], [qos_then for _, qos_then in qos_pairs]
+    )
 
 
 def _iterate_previews(snapshot: ApiSnapshot) -> Iterator[tuple[OtherRules, RulesPreview]]:

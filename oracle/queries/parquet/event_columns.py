@@ -108,9 +108,9 @@ def _decode_events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) ->
     type_rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(
         pc.equal(types, name)
     )
-    for required in type_columns[: len(get_required_fields(event_type))]:
-        if type_rows.column(required).null_count:
-            raise ValueError(f"{required} of {name} is missing")
+    for required_column in type_columns[: len(get_required_fields(event_type))]:
+        if type_rows.column(required_column).null_count:
+            raise ValueError(f"{required_column} of {name} is missing")
     columns = {
         column: _decode_column(type_rows.column(column), column)
         for column in type_rows.schema.names

@@ -121,8 +121,8 @@ def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:
     cursor = uow.cursor.get()
     if cursor is None:
         raise InputError("nothing is indexed yet; there is nothing to export")
-    final = -1 if cursor.final_number is None else cursor.final_number
-    return cursor.number, min(final, cursor.number)
+    final_block = -1 if cursor.final_number is None else cursor.final_number
+    return cursor.number, min(final_block, cursor.number)
 
 
 def _check_export_continuity(uow: UnitOfWork, folder: ParquetFolder) -> None:

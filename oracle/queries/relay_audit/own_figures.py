@@ -84,14 +84,14 @@ class DerivedNode:
 
     def compute_long_term_score_bounds(self) -> tuple[float, float]:
         """Return the bounds of Q_long / 10 over all scores that are consistent with the rows."""
-        zeros = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
+        possible_zero_scores = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score = min(RELAY.rank_scores)
         max_score = max(RELAY.rank_scores)
         possible_scores = [
             self._compute_score_with_extras([]),
-            self._compute_score_with_extras(zeros),
+            self._compute_score_with_extras(possible_zero_scores),
             self._compute_score_with_extras(
-                [*zeros, *((row, min_score) for row in self.unplaced_rows)]
+                [*possible_zero_scores, *((row, min_score) for row in self.unplaced_rows)]
             ),
             self._compute_score_with_extras([(row, max_score) for row in self.unplaced_rows]),
         ]
@@ -179,19 +179,19 @@ def _assign_row_times(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> Iterator[FeedRow]:
     """Give every row a block number and a time, so that the times never decrease."""
-    latest = 0
+    latest_time = 0
     for row in rows:
-        latest = max(latest, time_by_row.get(row.id, latest))
-        yield replace(row, time=latest, block=_BLOCK)
+        latest_time = max(latest_time, time_by_row.get(row.id, latest_time))
+        yield replace(row, time=latest_time, block=_BLOCK)
 
 
 def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     """Decode feed rows to events, and collect the ids of the rows that fit two groups."""
     score_by_task = collect_submitted_results(rows)
-    starts = collect_start_row_ids(rows)
+    start_ids = collect_start_row_ids(rows)
     # All rows are decoded as one span. The result is the same as with several spans, because the
     # decoder always looks at the rows around a row.
-    span = FeedSpan(rows, rows, score_by_task, starts)
+    span = FeedSpan(rows, rows, score_by_task, start_ids)
     events = RelayReader().decode_span(span) if rows else []
     readable_rows = [row for row in rows if find_unreadable_reason(row) is None]
     return events, {
@@ -243,20 +243,20 @@ def _mark_ambiguous_nodes(
 
 def _record_ambiguous_scores(
     nodes: Mapping[Address, DerivedNode],
-    unplaced: Sequence[FeedRow],
+    unplaced_rows: Sequence[FeedRow],
     timeouts: Iterable[TaskTimedOut],
     node_by_task: Mapping[TaskKey, Address],
 ) -> None:
     """Record the scores that may be missing because two groups could not be distinguished.
 
-    `unplaced` are the rows that fit two groups. `timeouts` are the timeouts for which no zero
+    `unplaced_rows` are the rows that fit two groups. `timeouts` are the timeouts for which no zero
     score was derived.
     """
-    for row in unplaced:
+    for row in unplaced_rows:
         if (running_node := node_by_task.get(TaskKey(row.task.lower()))) is not None:
             nodes[running_node].unplaced_rows.append(row.id)
     for event in timeouts:
-        later_rows = slice_rows_by_id(unplaced, event.at.log, event.at.log + SEARCH_IDS)
+        later_rows = slice_rows_by_id(unplaced_rows, event.at.log, event.at.log + SEARCH_IDS)
         if later_rows and (running_node := node_by_task.get(event.task)) is not None:
             nodes[running_node].possible_zero_rows.append(later_rows[0].id)
 

@@ -211,8 +211,8 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
     judged_nodes = [
         _judge_node(derived.nodes[address], comparisons) for address in sorted(derived.nodes)
     ]
-    starts = sum(row.kind == "TaskStarted" for row in rows)
-    ends = sum(row.kind.startswith("TaskEnd") for row in rows)
+    start_count = sum(row.kind == "TaskStarted" for row in rows)
+    end_count = sum(row.kind.startswith("TaskEnd") for row in rows)
     return RelayAudit(
         nodes=_merge_shared_causes(judged_nodes, derived),
         rows=derived.row_count,
@@ -220,7 +220,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
         last_id=derived.last_id,
         headless=derived.headless_count,
         polls=len(watch.polls),
-        running=starts - ends,
+        running=start_count - end_count,
         changed=watch.changed_rows,
         contradictions=contradictions,
     )
@@ -368,24 +368,24 @@ def _merge_shared_causes(
             replace(audit, parting=swap_by_node.get(audit.node, audit.parting)) for audit in audits
         ]
     spans = [find_restart_spans(node, claim) for node, claim in claims]
-    restart = find_common_restart(spans) if len(spans) > 1 else None
-    if restart is None:
+    restart_divergence = find_common_restart(spans) if len(spans) > 1 else None
+    if restart_divergence is None:
         return audits
     score_addresses = {node.address for node, _ in claims}
     return [
-        replace(audit, parting=restart)
-        if audit.node in score_addresses or _is_caused_by_restart(audit, restart)
+        replace(audit, parting=restart_divergence)
+        if audit.node in score_addresses or _is_caused_by_restart(audit, restart_divergence)
         else audit
         for audit in audits
     ]
 
 
-def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
+def _is_caused_by_restart(audit: NodeAudit, restart_divergence: Divergence) -> bool:
     """Return whether a kickout resulted from the scores with which a restart filled the pool."""
     return (
         audit.parting is not None
         and audit.parting.kind in _KICKOUT_KINDS
-        and (audit.parting.row > restart.row)
+        and (audit.parting.row > restart_divergence.row)
     )
 
 

@@ -185,7 +185,7 @@ def verify_all_draws(
         for start in Redrawer(settings, headers).iter_draws_and_starts(last_block, events)
         if isinstance(start, TaskStart) and start.block > settings.start_block
     ]
-    differing = [
+    differing_starts = [
         DifferingStart(
             task=start.task,
             started_by=start.node,
@@ -197,12 +197,12 @@ def verify_all_draws(
     ]
     verdict = DrawVerdict.AGREES if starts else DrawVerdict.NOT_DISPATCHED
     return AllDrawsAnswer(
-        verdict=DrawVerdict.DIFFERS if differing else verdict,
+        verdict=DrawVerdict.DIFFERS if differing_starts else verdict,
         start_block=settings.start_block,
         as_of=_build_snapshot_time(headers.get_header_at_or_below(last_block)),
         started=len(starts),
-        agree=len(starts) - len(differing),
-        differ=differing,
+        agree=len(starts) - len(differing_starts),
+        differ=differing_starts,
     )
 
 

@@ -153,8 +153,8 @@ def _fold_snapshot(
                 query.follower.apply_event(event)
     fold.score_groups_closed_in_transaction()
     tasks = fold.ledger.tasks.values()
-    waiting = sorted(filter(is_waiting, tasks), key=_get_age_sort_key)
-    groups = _collect_relevant_groups(waiting, query)
+    waiting_tasks = sorted(filter(is_waiting, tasks), key=_get_age_sort_key)
+    groups = _collect_relevant_groups(waiting_tasks, query)
     # Leave out groups with scores, because they accept no more tasks.
     group_tasks = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
@@ -162,7 +162,7 @@ def _fold_snapshot(
         block=None if fold.last is None else fold.last.at.block,
         time=time,
         nodes=fold.ledger.nodes,
-        waiting=waiting,
+        waiting=waiting_tasks,
         nodes_by_group=_collect_group_nodes(group_tasks),
         group_tasks=group_tasks,
     )
@@ -172,8 +172,8 @@ def _get_age_sort_key(task: Task) -> tuple[Position | tuple[()], TaskKey]:
     return task.created_at or (), task.key
 
 
-def _collect_relevant_groups(waiting: Iterable[Task], query: SnapshotQuery) -> set[GroupKey]:
-    groups = {task.group for task in waiting} | {query.group}
+def _collect_relevant_groups(waiting_tasks: Iterable[Task], query: SnapshotQuery) -> set[GroupKey]:
+    groups = {task.group for task in waiting_tasks} | {query.group}
     return {group for group in groups if group is not None}
 
 

@@ -126,14 +126,14 @@ def _compute_draw_probability(
 
 
 def _plan_predownloads(
-    policy: SelectionPolicy, task: Task, snapshot: NetworkSnapshot, drawn: Sequence[NodeDraw]
+    policy: SelectionPolicy, task: Task, snapshot: NetworkSnapshot, node_draws: Sequence[NodeDraw]
 ) -> list[ScarceModel] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
     current_input = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
     nodes = simulate_planned_downloads(current_input, snapshot.planned_downloads)
     busy_nodes = {
-        drawn_node.node: replace(nodes[drawn_node.node], running=1) for drawn_node in drawn
+        drawn_node.node: replace(nodes[drawn_node.node], running=1) for drawn_node in node_draws
     }
     network_after = replace(
         current_input, nodes={**nodes, **busy_nodes}, reserved=frozenset(busy_nodes)

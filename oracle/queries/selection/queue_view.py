@@ -318,7 +318,7 @@ class _Fit(NamedTuple):
 
 # A function that returns whether the freed node is a candidate for an entry, given the nodes
 # already taken.
-_FitCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
+_EligibilityCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
 
 
 def _build_queue_offer(
@@ -338,22 +338,25 @@ def _build_queue_offer(
     policy_input = PolicyInput(nodes, snapshot.rules, snapshot.time)
     follower = policy.create_follower()
     is_pocket = isinstance(follower, PocketFollower)
-    unfit_reason = (
+    ineligibility_reason = (
         _find_pocket_unfit_reason(node)
         if is_pocket
         else find_unavailability_reason(node, policy_input.time, policy_input.rules)
     )
-    if unfit_reason is not None:
-        return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
+    if ineligibility_reason is not None:
+        return QueueOffer(node=address, why_not=ineligibility_reason, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
-        check_fit = _make_pocket_fit_check(follower, node, policy_input)
+        check_eligibility = _build_pocket_eligibility_check(follower, node, policy_input)
     elif isinstance(policy, LegacyPolicy):
-        check_fit = _make_trio_fit_check(node, policy_input)
+        check_eligibility = _build_trio_eligibility_check(node, policy_input)
     else:
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
-        check_fit = _make_crynux_fit_check(node, policy_input, weighting)
+        check_eligibility = _build_crynux_eligibility_check(node, policy_input, weighting)
     fits = [
-        (entry, _evaluate_entry_fit(entry, address, snapshot.drawn_node_by_task, check_fit))
+        (
+            entry,
+            _evaluate_entry_fit(entry, address, snapshot.drawn_node_by_task, check_eligibility),
+        )
         for entry in queue_entries
     ]
     heads = _build_queue_heads(fits, policy)
@@ -397,7 +400,7 @@ def _evaluate_entry_fit(
     entry: QueueItem,
     address: Address,
     drawn_node_by_task: Mapping[TaskKey, Address],
-    check_fit: _FitCheck,
+    check_eligibility: _EligibilityCheck,
 ) -> _Fit:
     """Return whether the node fits the entry by the planner's rules for the next block."""
     drawn_nodes = frozenset(
@@ -407,12 +410,14 @@ def _evaluate_entry_fit(
         return _Fit(DRAWN_FOR_ANOTHER)
     if address in entry.sibling_nodes:
         return _Fit(HAD_ONE_OF_ITS_GROUP)
-    return check_fit(
+    return check_eligibility(
         entry, entry.get_unavailable_nodes(frozenset(drawn_node_by_task.values()) - drawn_nodes)
     )
 
 
-def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weighting) -> _FitCheck:
+def _build_crynux_eligibility_check(
+    node: Node, network: PolicyInput, weighting: Weighting
+) -> _EligibilityCheck:
     """Return a function that checks whether the freed node fits a queue entry (Crynux)."""
     free_nodes = FreeNodes(network.rules, weighting)
     free_nodes.advance_to(network.time)
@@ -430,9 +435,9 @@ def _make_crynux_fit_check(node: Node, network: PolicyInput, weighting: Weightin
     return check
 
 
-def _make_pocket_fit_check(
+def _build_pocket_eligibility_check(
     follower: PocketFollower, node: Node, network: PolicyInput
-) -> _FitCheck:
+) -> _EligibilityCheck:
     """Return a function that checks whether the freed node fits a queue entry (Pocket)."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
@@ -445,7 +450,7 @@ def _make_pocket_fit_check(
     return check
 
 
-def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
+def _build_trio_eligibility_check(freed_node: Node, network: PolicyInput) -> _EligibilityCheck:
     """Return a function that checks whether all free nodes can run an entry of three tasks."""
     # Results are cached, because many waiting groups have the same requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}

@@ -56,7 +56,7 @@ def find_task(uow: UnitOfWork, text: str) -> TaskKey:
     return _pick_single_match("task", text, uow.tasks.list_keys_by_prefix(digits, _MAX_LISTED + 1))
 
 
-def find_call(uow: UnitOfWork, text: str) -> Intent:
+def find_intent(uow: UnitOfWork, text: str) -> Intent:
     """Return the outbox call with this number, or whose transaction hash starts with `text`.
 
     `text` is a number, or a complete or shortened hash. If several calls share a nonce, the result
@@ -74,7 +74,7 @@ def find_call(uow: UnitOfWork, text: str) -> Intent:
     intent_by_transaction = uow.outbox.slots.list_intent_ids_by_hash_prefix(
         digits, _MAX_LISTED + 1
     )
-    return find_call(
+    return find_intent(
         uow,
         str(
             intent_by_transaction[

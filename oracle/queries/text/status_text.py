@@ -90,13 +90,13 @@ def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
 
 def format_catch_up_progress(progress: CatchingUp, now: int) -> str:
     """Return the number of blocks left, and the estimated end time in UTC."""
-    left_text = f"{format_block_count(progress.blocks_left)} left"
+    remaining_text = f"{format_block_count(progress.blocks_left)} left"
     if progress.until is None:
-        return f"{left_text}, none folded within {progress.watched_seconds:.0f} s"
+        return f"{remaining_text}, none folded within {progress.watched_seconds:.0f} s"
     end_time = format_utc(progress.until, "%Y-%m-%d %H:%M UTC")
     rate_text = f"{progress.blocks_per_second:,.0f} per second"
     return (
-        f"{left_text} at {rate_text}: {format_duration(progress.until - now)}, until about "
+        f"{remaining_text} at {rate_text}: {format_duration(progress.until - now)}, until about "
         f"{end_time}"
     )
 
@@ -141,11 +141,10 @@ def _format_last_report(status: OperatorStatus, heartbeat_seconds: int, now: int
 def _format_hot_set(hot_set: HotSetView) -> str:
     if not hot_set.rounds_behind:
         return "as of the last round"
-    rounds = "round" if hot_set.rounds_behind == 1 else "rounds"
+    round_noun = "round" if hot_set.rounds_behind == 1 else "rounds"
     word_noun = "word" if hot_set.words_left == 1 else "words"
-    return (
-        f"{hot_set.rounds_behind} {rounds} behind, {hot_set.words_left} {word_noun} left to bring"
-    )
+    lag_text = f"{hot_set.rounds_behind} {round_noun} behind"
+    return f"{lag_text}, {hot_set.words_left} {word_noun} left to bring"
 
 
 def _format_contract_state(status: OperatorStatus) -> str:

@@ -124,13 +124,13 @@ def format_table(
     for _ in range(excess_width if wrapped_columns else 0):
         widest_column = max(wrapped_columns, key=lambda index: widths[index])
         widths[widest_column] = max(1, widths[widest_column] - 1)
-    is_left = [name in left_columns or name in _NO_WRAP_COLUMNS for name in columns]
+    is_left_aligned = [name in left_columns or name in _NO_WRAP_COLUMNS for name in columns]
     lines = []
     for row in table_rows:
         cells = [_wrap_cell(cell, size) for cell, size in zip(row, widths, strict=True)]
         for parts in zip_longest(*cells, fillvalue=""):
-            aligned = map(_align_cell, parts, widths, is_left)
-            lines.append(_GAP.join(aligned).rstrip())
+            aligned_cells = map(_align_cell, parts, widths, is_left_aligned)
+            lines.append(_GAP.join(aligned_cells).rstrip())
     return lines
 
 
@@ -149,9 +149,9 @@ def _wrap_cell(cell: str, width: int) -> list[str]:
     return textwrap.wrap(cell, width, break_on_hyphens=False)
 
 
-def _align_cell(cell: str, width: int, is_left: bool) -> str:  # noqa: FBT001  mapped
+def _align_cell(cell: str, width: int, is_left_aligned: bool) -> str:  # noqa: FBT001  mapped
     padding = " " * (width - _count_terminal_columns(cell))
-    return cell + padding if is_left else padding + cell
+    return cell + padding if is_left_aligned else padding + cell
 
 
 def print_omitted_count(row_count: int, max_rows: int) -> None:

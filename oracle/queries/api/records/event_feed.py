@@ -367,14 +367,16 @@ def _build_recovery_events(
 def _build_round_events(
     rounds: Sequence[RoundAccepted],
 ) -> Iterator[tuple[Position, FeedEvent]]:
-    for accepted in rounds:
-        event_text = f"round {accepted.round} was accepted, as of block {accepted.as_of}"
+    for accepted_round in rounds:
+        event_text = (
+            f"round {accepted_round.round} was accepted, as of block {accepted_round.as_of}"
+        )
         yield (
-            accepted.at,
+            accepted_round.at,
             FeedEvent(
                 kind="report_accepted",
-                time=accepted.time,
-                block=accepted.at.block,
+                time=accepted_round.time,
+                block=accepted_round.at.block,
                 node=None,
                 text=event_text,
             ),

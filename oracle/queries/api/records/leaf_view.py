@@ -38,13 +38,15 @@ def get_round_leaves(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
         NotFoundError: the round was not accepted, or its leaves are no longer stored.
     """
     try:
-        accepted = load_accepted_round(snapshot.uow, round_number)
+        accepted_round = load_accepted_round(snapshot.uow, round_number)
     except InputError as error:
         raise NotFoundError(str(error)) from error
-    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
+    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted_round)
     if pieced_round is None:
-        raise _build_deleted_leaves_error(accepted.as_of)
-    return StoredLeaves(pieced_round, accepted.as_of_hash, _is_final(snapshot, accepted))
+        raise _build_deleted_leaves_error(accepted_round.as_of)
+    return StoredLeaves(
+        pieced_round, accepted_round.as_of_hash, _is_final(snapshot, accepted_round)
+    )
 
 
 def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
@@ -97,6 +99,6 @@ def _build_deleted_leaves_error(as_of: int) -> NotFoundError:
     return NotFoundError(f"the leaves of the report as of block {as_of} are deleted")
 
 
-def _is_final(snapshot: ApiSnapshot, accepted: RoundAccepted) -> bool:
+def _is_final(snapshot: ApiSnapshot, accepted_round: RoundAccepted) -> bool:
     final_number = snapshot.cursor.final_number
-    return final_number is not None and accepted.at.block <= final_number
+    return final_number is not None and accepted_round.at.block <= final_number

@@ -161,12 +161,12 @@ def _iter_reported_lane_changes(
     node = snapshot.uow.nodes.get_many([address])[address]
     newest_rounds = snapshot.uow.rounds.list_accepted_below(None, _MAX_ROUNDS)
     lane_by_as_of = snapshot.uow.leaf_pieces.load_lanes_of_seat(
-        node.seat, [accepted.as_of for accepted in newest_rounds]
+        node.seat, [accepted_round.as_of for accepted_round in newest_rounds]
     )
     rounds_with_lanes = [
-        (accepted, lane_by_as_of[accepted.as_of])
-        for accepted in newest_rounds
-        if accepted.as_of in lane_by_as_of
+        (accepted_round, lane_by_as_of[accepted_round.as_of])
+        for accepted_round in newest_rounds
+        if accepted_round.as_of in lane_by_as_of
     ]
     old_lanes = [lane for _, lane in rounds_with_lanes[1:]]
     if rounds_with_lanes and rounds_with_lanes[-1][0].round == 1:
@@ -174,11 +174,11 @@ def _iter_reported_lane_changes(
         old_lanes.append(NEVER_REPORTED)
     # The lane before the oldest stored round is unknown. `old_lanes` may therefore be shorter by
     # one.
-    for (accepted, new_lane), old_lane in zip(rounds_with_lanes, old_lanes, strict=False):
+    for (accepted_round, new_lane), old_lane in zip(rounds_with_lanes, old_lanes, strict=False):
         if old_lane != new_lane:
             yield ReportedChange(
-                round=accepted.round,
-                time=accepted.time,
+                round=accepted_round.round,
+                time=accepted_round.time,
                 before=format_lane(old_lane),
                 after=format_lane(new_lane),
             )

@@ -88,11 +88,11 @@ def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
     entries = build_objection_entries(
         snapshot.uow, objections, snapshot.source.archive.kickout_policy
     )
-    posted = [
-        build_posted_entry(posted)
-        for posted in snapshot.uow.objection_inbox.list_for_node(node.address)
+    posted_entries = [
+        build_posted_entry(posted_objection)
+        for posted_objection in snapshot.uow.objection_inbox.list_for_node(node.address)
     ]
-    return NodeObjections(as_of=snapshot.as_of, objections=entries, posted=posted)
+    return NodeObjections(as_of=snapshot.as_of, objections=entries, posted=posted_entries)
 
 
 def build_posted_entry(posted: PostedObjection) -> PostedEntry:

@@ -49,16 +49,18 @@ def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> 
     """Return up to `limit` rounds below `before_round`, or the newest rounds if it is None."""
     accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
     page_rounds = accepted_rounds[:limit]
-    log_place_by_position = snapshot.load_log_places(accepted.at for accepted in page_rounds)
+    log_place_by_position = snapshot.load_log_places(
+        accepted_round.at for accepted_round in page_rounds
+    )
     return RoundPage(
         as_of=snapshot.as_of,
         rounds=[
             build_round_entry(
-                accepted,
-                log_place_by_position[accepted.at],
-                is_struck=snapshot.uow.rounds.is_struck(accepted.round),
+                accepted_round,
+                log_place_by_position[accepted_round.at],
+                is_struck=snapshot.uow.rounds.is_struck(accepted_round.round),
             )
-            for accepted in page_rounds
+            for accepted_round in page_rounds
         ],
         next=page_rounds[-1].round if len(accepted_rounds) > limit else None,
     )
@@ -70,18 +72,18 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
     Raises:
         NotFoundError: the round was not accepted.
     """
-    accepted = snapshot.uow.rounds.find_accepted_round(round_number)
-    if accepted is None:
+    accepted_round = snapshot.uow.rounds.find_accepted_round(round_number)
+    if accepted_round is None:
         raise NotFoundError(f"round {round_number} was not accepted in the indexed blocks")
     return RoundAnswer(
         as_of=snapshot.as_of,
         entry=build_round_entry(
-            accepted,
-            snapshot.load_log_places([accepted.at])[accepted.at],
+            accepted_round,
+            snapshot.load_log_places([accepted_round.at])[accepted_round.at],
             is_struck=snapshot.uow.rounds.is_struck(round_number),
         ),
-        config=accepted.config,
-        signers=list(snapshot.uow.rounds.list_round_signers(accepted)),
+        config=accepted_round.config,
+        signers=list(snapshot.uow.rounds.list_round_signers(accepted_round)),
     )
 
 
@@ -135,12 +137,12 @@ def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
     oracle_address = None if identity is None else identity.oracle
     rounds = [
         (
-            accepted,
+            accepted_round,
             []
             if oracle_address is None
-            else list_round_statements(uow, oracle_address, accepted.round),
+            else list_round_statements(uow, oracle_address, accepted_round.round),
         )
-        for accepted in uow.rounds.list_accepted_below(None, MAX_ROUNDS)
+        for accepted_round in uow.rounds.list_accepted_below(None, MAX_ROUNDS)
     ]
     current_signers = settings.signers
     signer_entries = [
@@ -148,11 +150,11 @@ def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
             signer=signer,
             rounds=[
                 SignedRound(
-                    round=accepted.round,
-                    state=_classify_signature(settings, signer, accepted, statements),
+                    round=accepted_round.round,
+                    state=_classify_signature(settings, signer, accepted_round, statements),
                 )
-                for accepted, statements in rounds
-                if signer in settings.signers_by_config.get(accepted.config, ())
+                for accepted_round, statements in rounds
+                if signer in settings.signers_by_config.get(accepted_round.config, ())
             ],
         )
         for signer in (() if current_signers is None else current_signers.signers)
@@ -173,15 +175,17 @@ def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
 def _classify_signature(
     settings: ContractSettings,
     signer: Address,
-    accepted: RoundAccepted,
+    accepted_round: RoundAccepted,
     statements: list[SignedStatement],
 ) -> SignatureState:
     # A statement about another block belongs to another attempt, so it contradicts nothing.
     signed_roots = {
         statement.root
         for statement in statements
-        if (statement.signer, statement.as_of_hash) == (signer, accepted.as_of_hash)
+        if (statement.signer, statement.as_of_hash) == (signer, accepted_round.as_of_hash)
     }
-    if accepted.root in signed_roots or signer in (settings.find_round_signers(accepted) or ()):
+    if accepted_round.root in signed_roots or signer in (
+        settings.find_round_signers(accepted_round) or ()
+    ):
         return SignatureState.AGREES
     return SignatureState.DIFFERS if signed_roots else SignatureState.NOT_SIGNED
