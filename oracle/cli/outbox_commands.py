@@ -26,7 +26,7 @@ from oracle.queries.intent_view import (
     parse_group_key,
     parse_task_key,
 )
-from oracle.queries.text.human_numbers import format_duration
+from oracle.queries.text.human_numbers import format_duration, format_gwei
 from oracle.queries.text.prefixes import find_intent
 from oracle.queries.text.text_tables import format_utc, print_table
 from oracle.store.database import UnitOfWork
@@ -34,7 +34,6 @@ from oracle.store.outbox.records import CALL_KINDS, REBUILT, Attempt, Intent, In
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
 _TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
-_GWEI = 10**9
 _ETHER = 10**18
 _TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
 # Printed below the other fields, one line per entry.
@@ -111,7 +110,7 @@ def _format_attempt(attempt: AttemptView) -> str:
         "" if attempt.first_sent_block is None else f" since block {attempt.first_sent_block}"
     )
     error = attempt.last_error_text or attempt.last_error
-    fee_text = f"up to {attempt.max_fee_wei / _GWEI:g} gwei, tip {attempt.tip_wei / _GWEI:g}"
+    fee_text = f"up to {format_gwei(attempt.max_fee_wei)} gwei, tip {format_gwei(attempt.tip_wei)}"
     error_note = "" if error is None else f"; last error: {error}"
     return f"{attempt.hash}, {sent_text}{since_text} ({attempt.why}; {fee_text}{error_note})"
 
@@ -127,7 +126,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
         ""
         if newest_attempt is None
         else str(sum(attempt.sends for attempt in sent_state.attempts)),
-        "" if newest_attempt is None else f"{newest_attempt.signed.max_fee_wei / _GWEI:.3g}",
+        "" if newest_attempt is None else format_gwei(newest_attempt.signed.max_fee_wei),
         _format_age(now - intent.created_at),
         format_utc(intent.updated_at, "%m-%d %H:%M:%S"),
         _format_reason(intent, newest_attempt),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from oracle.queries.answers import AddressText, ApiModel, HashText, Integer
+from oracle.queries.text.human_numbers import format_gwei
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Account,
@@ -36,7 +37,6 @@ _ACTION_BY_REASON = {
     "Paused": "the contract is paused: `qos-oracle contract show`",
 }
 _NOTHING = "nothing"
-_GWEI = 10**9
 _ENDED_TEXT_BY_STATE = {
     IntentState.FINAL: "it is final",
     IntentState.REVERTED: "it reverted; the next call includes what is still needed",
@@ -119,7 +119,7 @@ def _advise_on_live_intent(intent: Intent, sent_state: SentState) -> Advice:
         f"{_NOTHING}: its fee is bumped automatically; `outbox bump {intent.id}` bumps it now"
     )
     if newest_attempt is not None and newest_attempt.last_error_class in UNDERPRICED:
-        fee_text = f"{newest_attempt.signed.max_fee_wei / _GWEI:g} gwei per gas"
+        fee_text = f"{format_gwei(newest_attempt.signed.max_fee_wei)} gwei per gas"
         waiting_text = f"{waiting_text} (it pays {fee_text})"
         advised_action = (
             "gas is expensive: wait, it is bumped automatically as far as [limits] allow, or "

@@ -183,7 +183,10 @@ def _describe_qos_interval(explanation: Explanation) -> str | None:
     if interval is None:
         return None
     score_count_text = format_count(len(explanation.pool), "score")
-    return f"The QoS is {format_qos_interval(interval)} with 90 %, by {score_count_text}."
+    return (
+        f"The QoS is {format_qos_interval(interval)} at a confidence of 90 %, from "
+        f"{score_count_text}."
+    )
 
 
 def _render_footer(explanation: Explanation) -> Iterator[str]:

@@ -25,8 +25,6 @@ from oracle.domain.scoring.missing_signals import (
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.text.text_tables import shorten_hash
 
-_GWEI = 10**9
-
 # A profile needs only one event of each pair. The events with `Asked` in their name take effect at
 # once or when the running task ends; the others always take effect at once.
 _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {

@@ -1,5 +1,7 @@
 """Formats durations, ages and small numbers for people; `--json` prints raw numbers instead."""
 
+from decimal import Decimal
+
 from oracle.domain.blocks import format_block_count
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc
@@ -66,6 +68,11 @@ def format_lag(lag_blocks: int, head_number: int) -> str:
 def format_number_in_words(number: int) -> str:
     """Return a number up to twelve in words, and a larger number in digits."""
     return _NUMBER_WORDS[number] if number < len(_NUMBER_WORDS) else f"{number:,}"
+
+
+def format_gwei(wei: int) -> str:
+    """Return an amount of wei in gwei: exact, without trailing zeros and without exponent."""
+    return f"{Decimal(wei).scaleb(-9).normalize():f}"
 
 
 def format_rank(rank: int) -> str:

@@ -12,6 +12,7 @@ from oracle.queries.text.human_numbers import (
     format_count,
     format_duration,
     format_enumeration,
+    format_gwei,
     format_ordinal,
     format_rank,
     format_two_decimals,
@@ -114,3 +115,11 @@ def test_table_columns_are_right_aligned_except_for_text_columns():
         "0xa   ok       1",
         "0xbb  漢字    22",
     ]
+
+
+@pytest.mark.parametrize(
+    ("wei", "text"),
+    [(14, "0.000000014"), (10**9, "1"), (12_345 * 10**9, "12345"), (0, "0")],
+)
+def test_gwei_are_exact_without_exponent(wei, text):
+    assert format_gwei(wei) == text
