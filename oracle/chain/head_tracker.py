@@ -214,9 +214,9 @@ class HeadTracker:
         a restarted process would not know the block either. Blocks that are stored as final in the
         database stay final.
         """
-        final = self._final_block
+        final_block = self._final_block
         now = self._clock()
-        if final is None or not shown_numbers:
+        if final_block is None or not shown_numbers:
             return
         if self._below_final_since is None:
             self._below_final_since = now
@@ -225,8 +225,8 @@ class HeadTracker:
             self.reset_head(max(shown_numbers))
             get_logger().warning(
                 "finalized_tag_regressed",
-                number=final.number,
-                hash=final.hash,
+                number=final_block.number,
+                hash=final_block.hash,
                 newest=max(shown_numbers),
             )
 
@@ -255,9 +255,9 @@ class HeadTracker:
         self._final_block, self._below_final_since = heads.final, None
         self._stall_detector.observe_head(heads.latest, heads.final, now)
         is_certain = self._all_stalled or len(self._endpoints) == 1
-        stalled = self._is_stalled = is_certain and self._stall_detector.is_stalled
-        metrics.STALLED.set(stalled)
-        return replace(heads, stalled=stalled)
+        is_stalled = self._is_stalled = is_certain and self._stall_detector.is_stalled
+        metrics.STALLED.set(is_stalled)
+        return replace(heads, stalled=is_stalled)
 
     def _is_behind(self, newest_block: int) -> bool:
         if len(self._endpoints) == 1:
@@ -333,15 +333,19 @@ class HeadClaims:
 
         One of a few blocks above suffices, because the chain may have no block at some heights.
         """
-        newest = heads.latest
+        newest_header = heads.latest
         next_heights = range(
-            lower_number + 1, min(newest.number, lower_number + _NEXT_HEIGHTS) + 1
+            lower_number + 1, min(newest_header.number, lower_number + _NEXT_HEIGHTS) + 1
         )
         try:
             *next_blocks, newest_block = self._endpoints.run_with_endpoint(
-                lambda endpoint: endpoint.get_headers([*next_heights, newest.number]),
+                lambda endpoint: endpoint.get_headers([*next_heights, newest_header.number]),
                 only_endpoint=heads.endpoint,
             )
         except RpcError:
             return False
-        return newest_block is not None and newest_block.hash == newest.hash and any(next_blocks)
+        return (
+            newest_block is not None
+            and newest_block.hash == newest_header.hash
+            and any(next_blocks)
+        )

@@ -36,7 +36,7 @@ def determine_final_block(
     endpoint: Endpoint,
     finality: Finality,
     latest: BlockRef,
-    finalized: BlockRef | None,
+    finalized_block: BlockRef | None,
     previous_final: BlockRef | None,
 ) -> BlockRef:
     """Return the final block as of `latest`, which is never below `previous_final`.
@@ -47,14 +47,14 @@ def determine_final_block(
         RpcError: the endpoint does not have the block, or does not answer.
     """
     final_height = max(0, latest.number - finality.depth)
-    if finalized is not None and finalized.number <= final_height:
-        final_height = finalized.number
+    if finalized_block is not None and finalized_block.number <= final_height:
+        final_height = finalized_block.number
     if previous_final is not None and final_height <= previous_final.number:
         return previous_final
-    is_tagged_block = finalized is not None and finalized.number == final_height
+    is_tagged_block = finalized_block is not None and finalized_block.number == final_height
     candidate_block = (
-        finalized
-        if is_tagged_block and finalized is not None
+        finalized_block
+        if is_tagged_block and finalized_block is not None
         else fetch_block_at_or_below(endpoint, final_height)
     )
     max_timestamp = latest.time - finality.seconds
@@ -170,10 +170,12 @@ def fetch_heads_in_batch(
     if previous_final is not None and latest.number < previous_final.number:
         message = f"is at block {latest.number}, below the final block {previous_final.number}"
         raise RpcError(endpoint.name, ErrorKind.BEHIND, message)
-    safe = block_by_tag.get("safe")
-    finalized = _advance_finalized_block(endpoint, block_by_tag.get("finalized"))
-    final = determine_final_block(endpoint, finality, latest, finalized, previous_final)
-    return Heads(latest, safe, final, endpoint=endpoint.name)
+    safe_block = block_by_tag.get("safe")
+    finalized_block = _advance_finalized_block(endpoint, block_by_tag.get("finalized"))
+    final_block = determine_final_block(
+        endpoint, finality, latest, finalized_block, previous_final
+    )
+    return Heads(latest, safe_block, final_block, endpoint=endpoint.name)
 
 
 def probe_supported_block_tags(endpoint: Endpoint) -> tuple[str, ...]:
@@ -220,15 +222,16 @@ def _confirm_latest_block(
 
     A block may arrive between two responses of a batch, so `latest` is requested again first.
     """
-    highest_tagged = max(
+    highest_tagged_number = max(
         (block.number for block in block_by_tag.values() if block is not None), default=0
     )
-    if highest_tagged > latest.number:
+    if highest_tagged_number > latest.number:
         latest = endpoint.get_header("latest") or latest
-    if highest_tagged > latest.number:
+    if highest_tagged_number > latest.number:
         metrics.INCONSISTENT.labels(endpoint.name, "finalized above latest").inc()
         message = (
-            f"block {highest_tagged} is final or safe, but the latest block is {latest.number}"
+            f"block {highest_tagged_number} is final or safe, but the latest block is "
+            f"{latest.number}"
         )
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
     return latest

@@ -57,19 +57,21 @@ class EndpointProber:
             return None
         (endpoint, full_probe_at), self._pending_probe = self._pending_probe, None
         try:
-            facts = finished_call.result()
+            capabilities = finished_call.result()
         except RpcError as error:
             return {"did": "probe", "endpoint": endpoint.name, "failed": error.detail}
         if full_probe_at is not None:
             self._full_probe_at[endpoint] = full_probe_at
-        return self._store_capabilities(endpoint, facts)
+        return self._store_capabilities(endpoint, capabilities)
 
     def _start_next_probe(self) -> None:
         """Start a background probe of the first endpoint that is due."""
         now = self._endpoints.clock()
-        proven_wrong = self._endpoints.endpoint_list.get_proven_wrong_reasons()
+        reason_by_wrong_endpoint = self._endpoints.endpoint_list.get_proven_wrong_reasons()
         usable_endpoints = (
-            candidate for candidate in self._endpoints if candidate.name not in proven_wrong
+            candidate
+            for candidate in self._endpoints
+            if candidate.name not in reason_by_wrong_endpoint
         )
         endpoint = next(
             (
@@ -91,31 +93,33 @@ class EndpointProber:
             f"probe {endpoint.name}",
         )
 
-    def _store_capabilities(self, endpoint: Endpoint, facts: Capabilities) -> dict[str, object]:
-        endpoint.capabilities = facts
-        if facts.fault is not None:
-            self._endpoints.quarantine(endpoint, facts.fault, is_on_other_chain=True)
-            return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
+    def _store_capabilities(
+        self, endpoint: Endpoint, capabilities: Capabilities
+    ) -> dict[str, object]:
+        endpoint.capabilities = capabilities
+        if capabilities.fault is not None:
+            self._endpoints.quarantine(endpoint, capabilities.fault, is_on_other_chain=True)
+            return {"did": "probe", "endpoint": endpoint.name, "fault": capabilities.fault}
         # If no tag was found, the known tags are kept, because a failing tag may work again later.
-        endpoint.tags = facts.tags or endpoint.tags
+        endpoint.tags = capabilities.tags or endpoint.tags
         if self._capability_store is not None:
             endpoint.save_capabilities(self._capability_store)
         return {
             "did": "probe",
             "endpoint": endpoint.name,
-            "batch": facts.max_batch_size,
-            "tags": list(facts.tags),
+            "batch": capabilities.max_batch_size,
+            "tags": list(capabilities.tags),
         }
 
     @property
     def requirements(self) -> ProbeRequirements:
         """The requirements that every endpoint must meet."""
         (filter_params,) = self._filter.build_range_params(BlockRange(0, 0))
-        logs = {
+        log_filter = {
             key: value
             for key, value in dict(filter_params).items()  # type: ignore[call-overload]  # plain JSON
             if key in {"address", "topics"}
         }
         return ProbeRequirements(
-            self._endpoints.chain_id, self._endpoints.checkpoints, logs, self._first_block
+            self._endpoints.chain_id, self._endpoints.checkpoints, log_filter, self._first_block
         )

@@ -91,15 +91,15 @@ def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) 
     }:
         return failures[0]
     temporary_errors = [error for error in failures if error.kind in _TEMPORARY_ERRORS]
-    proven_wrong = endpoints.endpoint_list.get_proven_wrong_reasons()
-    proven_wrong_note = (
-        f"; not used because proven wrong: {'; '.join(proven_wrong.values())}"
-        if proven_wrong
+    reason_by_wrong_endpoint = endpoints.endpoint_list.get_proven_wrong_reasons()
+    wrong_endpoints_note = (
+        f"; not used because proven wrong: {'; '.join(reason_by_wrong_endpoint.values())}"
+        if reason_by_wrong_endpoint
         else ""
     )
     first_error = [*temporary_errors, *failures][0]
     unavailable_error = TransientError(
-        f"[chain] endpoints: no endpoint answers: {first_error}{proven_wrong_note}"
+        f"[chain] endpoints: no endpoint answers: {first_error}{wrong_endpoints_note}"
     )
     unavailable_error.retry_after = endpoints.endpoint_list.compute_seconds_until_usable(
         temporary_errors

@@ -152,8 +152,8 @@ class WitnessFetcher:
 
     def _is_slow(self, endpoint: Endpoint) -> bool:
         """Return whether the endpoint was slow recently, as a witness or in another request."""
-        until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
-        return self._clock() < until
+        slow_until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
+        return self._clock() < slow_until
 
     def _fetch_witness(self, endpoint: Endpoint, height_or_tag: int | str) -> Witness | None:
         """Return the endpoint's block at a height and its head, or None if it returns no head.

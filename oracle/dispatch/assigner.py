@@ -57,8 +57,8 @@ class FollowerCache:
     def __init__(self, policy: PocketPolicy, reader: EventReader) -> None:
         self._policy = policy
         self._reader = reader
-        self._newest: _FollowerState | None = None
-        self._final: _FollowerState | None = None
+        self._newest_state: _FollowerState | None = None
+        self._final_state: _FollowerState | None = None
 
     def get_follower(self, uow: UnitOfWork, block: int) -> PocketFollower:
         """Return the follower as of the end of `block`, whose logs must be stored.
@@ -66,28 +66,28 @@ class FollowerCache:
         Callers must not change the follower.
         """
         self._advance_final_follower(uow, block)
-        if self._newest is None or self._newest.block > block:
-            self._newest = deepcopy(self._final) or self._create_follower_state()
-        self._newest.catch_up(uow, self._reader, block)
-        return self._newest.follower
+        if self._newest_state is None or self._newest_state.block > block:
+            self._newest_state = deepcopy(self._final_state) or self._create_follower_state()
+        self._newest_state.catch_up(uow, self._reader, block)
+        return self._newest_state.follower
 
     def discard_unfinalized_follower(self) -> None:
         """Discard the follower that is ahead of the final block."""
-        self._newest = None
+        self._newest_state = None
 
     def discard_followers_above(self, block: int) -> None:
         """Discard every follower that has applied blocks above `block`."""
-        self._newest = None
-        if self._final is not None and self._final.block > block:
-            self._final = None
+        self._newest_state = None
+        if self._final_state is not None and self._final_state.block > block:
+            self._final_state = None
 
     def _advance_final_follower(self, uow: UnitOfWork, block: int) -> None:
         cursor = uow.cursor.get()
-        final = None if cursor is None else cursor.final_number
-        if final is not None:
-            if self._final is None:
-                self._final = self._create_follower_state()
-            self._final.catch_up(uow, self._reader, min(final, block))
+        final_number = None if cursor is None else cursor.final_number
+        if final_number is not None:
+            if self._final_state is None:
+                self._final_state = self._create_follower_state()
+            self._final_state.catch_up(uow, self._reader, min(final_number, block))
 
     def _create_follower_state(self) -> _FollowerState:
         return _FollowerState(self._policy.create_follower())

@@ -224,8 +224,10 @@ def _plan_queue_notices_and_drops(
 
 def _compute_queue_capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
     counts = uow.nodes.count_by_state().items()
-    members = sum(count for (membership, _, _), count in counts if membership is Membership.MEMBER)
-    return compute_queue_capacity(members, settings.alpha)
+    member_count = sum(
+        count for (membership, _, _), count in counts if membership is Membership.MEMBER
+    )
+    return compute_queue_capacity(member_count, settings.alpha)
 
 
 def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
@@ -284,8 +286,8 @@ class DispatcherCall(ContractCall):
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             return [Decision.proceed()] * len(calls)
         if not self._context.account_context.is_at_head(uow, heads):
-            behind = ("behind", "the database is behind the head")
-            return [Decision.wait_for_next_block(heads, behind)] * len(calls)
+            behind_reason = ("behind", "the database is behind the head")
+            return [Decision.wait_for_next_block(heads, behind_reason)] * len(calls)
         return self._decide_at_head(uow, calls, heads)
 
     def _decide_at_head(

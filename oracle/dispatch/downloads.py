@@ -79,13 +79,14 @@ def simulate_planned_downloads(
     return nodes
 
 
-def _is_download_pending(planned: PlannedDownload, node: Node | None) -> bool:
+def _is_download_pending(planned_download: PlannedDownload, node: Node | None) -> bool:
     return (
         node is not None
         and node.membership is Membership.MEMBER
-        and planned.model not in node.models
+        and planned_download.model not in node.models
         and not any(
-            request.model == planned.model and request.requested_at >= planned.time
+            request.model == planned_download.model
+            and request.requested_at >= planned_download.time
             for request in node.downloads
         )
     )
@@ -95,9 +96,9 @@ def _find_started_tasks(
     uow: UnitOfWork, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> list[Task]:
     """Return the tasks of `ended_draws` that started in the block, in the order of starts."""
-    starts = [
+    positions_with_tasks = [
         (started_task.started_at, started_task)
         for started_task in uow.tasks.get_many(ended_draws).values()
         if started_task.started_at is not None and started_task.started_at.block == block.number
     ]
-    return [task for _, task in sorted(starts, key=lambda start: start[0])]
+    return [task for _, task in sorted(positions_with_tasks, key=lambda start: start[0])]

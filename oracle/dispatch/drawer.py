@@ -289,8 +289,12 @@ class QueueView:
         if self.settings.legacy_policy is not None:
             unstartable_tasks = find_unstartable_tasks(self.waiting_tasks, self.group_tasks)
         else:
-            dead_groups = {group for group, tasks in groups.items() if is_group_unstartable(tasks)}
-            unstartable_tasks = [task for task in self.waiting_tasks if task.group in dead_groups]
+            unstartable_groups = {
+                group for group, tasks in groups.items() if is_group_unstartable(tasks)
+            }
+            unstartable_tasks = [
+                task for task in self.waiting_tasks if task.group in unstartable_groups
+            ]
         drops = (
             find_queue_drop(task, () if task.group is None else groups[task.group])
             for task in (*unstartable_tasks, *overflow)

@@ -43,9 +43,9 @@ class _SystemTaskCall(DispatcherCall):
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        superseded = Decision.end(IntentState.SUPERSEDED, NOT_DUE_REASON)
+        superseded_decision = Decision.end(IntentState.SUPERSEDED, NOT_DUE_REASON)
         return [
-            Decision.proceed() if is_due else superseded
+            Decision.proceed() if is_due else superseded_decision
             for is_due in self._are_still_due(uow, calls)
         ]
 

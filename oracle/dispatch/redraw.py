@@ -67,11 +67,12 @@ class HeaderReader:
                 block.number: block for block in self._chain.fetch_headers(blocks)
             }
         block = self._prefetched[number]
-        stored = self._stored_by_number.get(number)
-        if stored is not None and (block is None or stored.hash != block.hash):
+        stored_block = self._stored_by_number.get(number)
+        if stored_block is not None and (block is None or stored_block.hash != block.hash):
             raise TransientError(
                 f"block {number} is {'skipped' if block is None else block.hash} on the chain but "
-                f"{stored.hash} in the database; wait until the daemon has followed the chain"
+                f"{stored_block.hash} in the database; wait until the daemon has followed the "
+                "chain"
             )
         return block
 
@@ -88,7 +89,7 @@ class Redrawer:
     """Folds history in memory, and draws at the end of every block in which tasks wait."""
 
     def __init__(self, settings: DispatchSettings, headers: HeaderReader) -> None:
-        self._start = settings.start_block
+        self._start_block = settings.start_block
         self._view = WorkingSetView(settings)
         self._drawer = BlockDrawer(settings, explains=True)
         self._headers = headers
@@ -102,7 +103,7 @@ class Redrawer:
         self, last: int, events: Iterable[DomainEvent]
     ) -> Iterator[TaskDraw | TaskStart]:
         """Yield all draws and starts up to the end of the block `last`, in the order of blocks."""
-        drawn_through = self._start - 1
+        drawn_through = self._start_block - 1
         for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:
                 break
@@ -117,7 +118,7 @@ class Redrawer:
 
     def _draw_in_block_range(self, first: int, last: int) -> Iterator[TaskDraw]:
         """Yield the draws at the end of each block; blocks in which no task waits are skipped."""
-        for number in range(max(first, self._start), last + 1):
+        for number in range(max(first, self._start_block), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to_block(last)
                 return
@@ -134,15 +135,15 @@ class WorkingSetView:
         self._follower = (
             None if settings.pocket_policy is None else settings.pocket_policy.create_follower()
         )
-        self._waiting: dict[TaskKey, Task] = {}
+        self._waiting_task_by_key: dict[TaskKey, Task] = {}
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
-        self._changed: set[Address] = set()
+        self._changed_nodes: set[Address] = set()
         self._changed_tasks: dict[TaskKey, Task] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether no task waits for a node."""
-        return not self._waiting
+        return not self._waiting_task_by_key
 
     def fold_block(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
         """Advance to the end of a block, and return the tasks that started in the block."""
@@ -151,15 +152,15 @@ class WorkingSetView:
             for event in events:
                 self._follower.apply_event(event)
         changes = self._fold.drain_changes()
-        self._changed.update(changes.nodes)
+        self._changed_nodes.update(changes.nodes)
         self._changed_tasks |= changes.tasks
         for key, task in changes.tasks.items():
             if task.group is not None:
                 self._groups.setdefault(task.group, {})[key] = task
             if is_waiting(task):
-                self._waiting[key] = task
+                self._waiting_task_by_key[key] = task
             else:
-                self._waiting.pop(key, None)
+                self._waiting_task_by_key.pop(key, None)
         tasks = changes.tasks.values()
         return [
             started_task
@@ -168,7 +169,7 @@ class WorkingSetView:
         ]
 
     def get_waiting_tasks(self) -> Sequence[Task]:
-        return list(self._waiting.values())
+        return list(self._waiting_task_by_key.values())
 
     def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
         return [task for group in groups for task in self._groups.get(group, {}).values()]
@@ -185,9 +186,11 @@ class WorkingSetView:
         """
         rows = self._fold.ledger.nodes
         nodes = (
-            list(rows.values()) if block is None else [rows[address] for address in self._changed]
+            list(rows.values())
+            if block is None
+            else [rows[address] for address in self._changed_nodes]
         )
-        self._changed.clear()
+        self._changed_nodes.clear()
         return nodes
 
     def get_follower(self, block: int) -> PocketFollower:

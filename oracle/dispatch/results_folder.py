@@ -28,7 +28,7 @@ class ResultsFolder:
         self._path = path
         # The last fault of each file, so that a faulty file is logged only once until it has been
         # read successfully.
-        self._logged: dict[Path, str] = {}
+        self._logged_reason_by_path: dict[Path, str] = {}
 
     @classmethod
     def open_folder(cls, path: Path) -> "ResultsFolder":
@@ -63,11 +63,11 @@ class ResultsFolder:
         if _HASH.fullmatch(result_text) is None:
             self._log_unreadable_result(path, "expected a hash: 0x and 64 hex digits")
             return None
-        self._logged.pop(path, None)
+        self._logged_reason_by_path.pop(path, None)
         return Hash(result_text)
 
     def _log_unreadable_result(self, path: Path, reason: str) -> None:
-        if self._logged.get(path) == reason:
+        if self._logged_reason_by_path.get(path) == reason:
             return
-        self._logged[path] = reason
+        self._logged_reason_by_path[path] = reason
         get_logger().warning("result_file_unreadable", file=str(path), reason=reason)

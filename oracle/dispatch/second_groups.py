@@ -177,13 +177,15 @@ def _iter_planned_second_groups(
             yield PlannedSecondGroup(group, tasks[0], nodes, window_end)
 
 
-def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
+def choose_nodes(
+    idle_nodes: Iterable[Node], task: Task, count: int, seed: str
+) -> tuple[Address, ...]:
     """Draw, by the seed, `count` nodes that can run the task, or none if there are too few.
 
     Nodes with the task's models on disk are preferred.
     """
     requirement = build_requirement(task)
-    fitting_nodes = [node for node in idle if find_misfit_reason(node, requirement) is None]
+    fitting_nodes = [node for node in idle_nodes if find_misfit_reason(node, requirement) is None]
     fitting_nodes.sort(
         key=lambda node: (
             not set(requirement.models).issubset(node.models),

@@ -68,18 +68,18 @@ def collect_halt_and_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
     halt_by_subject = {
         f"halt:{halt.id}": halt for halt in reversed(uow.halts.list_newest_halts(_MAX_HALTS))
     }
-    notified, notified_cleared = (
+    notified_halts, notified_cleared_halts = (
         uow.notices.filter_notified_subjects(kind, halt_by_subject.keys())
         for kind in (NoticeKind.HALTED, NoticeKind.HALT_CLEARED)
     )
     notices = []
     for subject, halt in halt_by_subject.items():
-        if halt.cleared is not None and halt.id <= last_old_id and subject not in notified:
+        if halt.cleared is not None and halt.id <= last_old_id and subject not in notified_halts:
             continue
-        if subject not in notified:
+        if subject not in notified_halts:
             body = {"halt": halt.name, "reason": halt.reason, "block": halt.since_block}
             notices.append(Notice(NoticeKind.HALTED, None, time, body, subject=subject))
-        if halt.cleared is not None and subject not in notified_cleared:
+        if halt.cleared is not None and subject not in notified_cleared_halts:
             body = {"by": halt.cleared.by, "reason": halt.cleared.reason, "halt": halt.name}
             notices.append(Notice(NoticeKind.HALT_CLEARED, None, time, body, subject=subject))
     return notices + _collect_hold_notices(uow, time)
@@ -87,7 +87,7 @@ def collect_halt_and_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
 
 def _collect_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
     hold_by_subject = {f"hold:{hold.period}": hold for hold in uow.holds.list_awaiting_operator()}
-    notified = (
+    notified_holds = (
         uow.notices.filter_notified_subjects(NoticeKind.REPORT_HELD, hold_by_subject.keys())
         if hold_by_subject
         else set()
@@ -101,7 +101,7 @@ def _collect_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
             subject=subject,
         )
         for subject, hold in hold_by_subject.items()
-        if subject not in notified
+        if subject not in notified_holds
     ]
 
 
@@ -111,10 +111,10 @@ class NoticeCollector:
 
     rules: Rules
     # Nodes whose last notice says that they are excluded, or None before they are loaded.
-    _excluded: set[Address] | None = None
+    _excluded_nodes: set[Address] | None = None
     # Nodes whose last notice says that a kickout is near. They are loaded together with
     # `_excluded`.
-    _near_kickout: set[Address] = field(default_factory=set)
+    _nodes_near_kickout: set[Address] = field(default_factory=set)
     _epoch: int | None = None
 
     def is_due(self, uow: UnitOfWork) -> bool:
@@ -140,11 +140,11 @@ class NoticeCollector:
             return is_at_head and _start_collection_at_cursor(uow, cursor)
         last_seen_block, has_retracted = _retract_notices(uow, last_seen_block, cursor)
         last_block = min(cursor.number, last_seen_block + _MAX_BLOCKS)
-        if self._excluded is None or has_retracted:
-            self._excluded = uow.notices.list_nodes_in_state(
+        if self._excluded_nodes is None or has_retracted:
+            self._excluded_nodes = uow.notices.list_nodes_in_state(
                 NoticeKind.EXCLUDED, NoticeKind.RECOVERED
             )
-            self._near_kickout = uow.notices.list_nodes_in_state(
+            self._nodes_near_kickout = uow.notices.list_nodes_in_state(
                 NoticeKind.KICKOUT_NEAR, NoticeKind.KICKOUT_FAR, NoticeKind.LEFT
             )
         notices = (
@@ -165,11 +165,11 @@ class NoticeCollector:
     ) -> list[Notice]:
         blocks = BlockRange(last_seen_block + 1, last_block)
         sources = uow.notices.sources
-        excluded = self._excluded or set()
-        self._excluded = excluded
+        excluded_nodes = self._excluded_nodes or set()
+        self._excluded_nodes = excluded_nodes
         positioned_notices = [
             *_build_reliability_notices(
-                sources.list_reliability_changes(blocks), excluded, self.rules
+                sources.list_reliability_changes(blocks), excluded_nodes, self.rules
             ),
             *_build_membership_notices(sources.list_membership_changes(blocks)),
             *_build_kickout_notices(uow, blocks, cursor.time),
@@ -191,7 +191,7 @@ class NoticeCollector:
             ),
         ]
         notices = [notice for _, notice in sorted(positioned_notices, key=lambda pair: pair[0])]
-        self._near_kickout.difference_update(
+        self._nodes_near_kickout.difference_update(
             notice.node
             for notice in notices
             if notice.kind == NoticeKind.LEFT and notice.node is not None
@@ -220,13 +220,13 @@ class NoticeCollector:
                 continue
             forecast = forecast_kickout(node, time, self.rules)
             body: dict[str, object] = {"block": block}
-            if address in self._near_kickout:
+            if address in self._nodes_near_kickout:
                 if forecast is not None and forecast.scores <= FAR_SCORES:
                     continue
-                self._near_kickout.discard(address)
+                self._nodes_near_kickout.discard(address)
                 kind = NoticeKind.KICKOUT_FAR
             elif forecast is not None and is_kickout_near(node, time, self.rules):
-                self._near_kickout.add(address)
+                self._nodes_near_kickout.add(address)
                 kind = NoticeKind.KICKOUT_NEAR
                 body |= {"scores": forecast.scores, "recent_scores": forecast.recent_scores}
             else:
@@ -239,14 +239,14 @@ class NoticeCollector:
 
         These nodes are removed from the set of excluded nodes.
         """
-        excluded = self._excluded or set()
+        excluded_nodes = self._excluded_nodes or set()
         recovered_nodes = [
             address
-            for address, node in sorted(uow.nodes.get_many(sorted(excluded)).items())
+            for address, node in sorted(uow.nodes.get_many(sorted(excluded_nodes)).items())
             if node.membership is Membership.MEMBER
             and not is_excluded(node, cursor.time, self.rules)
         ]
-        excluded.difference_update(recovered_nodes)
+        excluded_nodes.difference_update(recovered_nodes)
         kind = NoticeKind.RECOVERED
         body = {"block": cursor.number}
         return [
@@ -255,9 +255,9 @@ class NoticeCollector:
 
 
 def _build_reliability_notices(
-    changes: list[ReliabilityChange], excluded: set[Address], rules: Rules
+    changes: list[ReliabilityChange], excluded_nodes: set[Address], rules: Rules
 ) -> Iterator[tuple[Position, Notice]]:
-    """Yield notices of timeouts, exclusions and recoveries; update `excluded` accordingly."""
+    """Yield notices of timeouts, exclusions and recoveries; update `excluded_nodes` with them."""
     for change in changes:
         change_details = {
             "before": str(change.before),
@@ -265,17 +265,20 @@ def _build_reliability_notices(
             "task": change.task,
         }
         notice_kinds = []
-        if change.node in excluded and max(change.before, change.after) >= rules.exclude_exit:
-            excluded.discard(change.node)
+        if (
+            change.node in excluded_nodes
+            and max(change.before, change.after) >= rules.exclude_exit
+        ):
+            excluded_nodes.discard(change.node)
             notice_kinds.append(NoticeKind.RECOVERED)
         if change.cause is ReliabilityCause.TIMED_OUT:
             notice_kinds.append(NoticeKind.TIMED_OUT)
         if (
             change.cause in FALL_CAUSES
-            and change.node not in excluded
+            and change.node not in excluded_nodes
             and change.after < rules.exclude_enter
         ):
-            excluded.add(change.node)
+            excluded_nodes.add(change.node)
             notice_kinds.append(NoticeKind.EXCLUDED)
         for kind in notice_kinds:
             body = change_details | _format_position(change.at)

@@ -80,7 +80,7 @@ class Notifier:
     def _collect_notices(self, head: int | None) -> bool:
         with self.store.read_transaction() as uow:
             is_due = self._collector.is_due(uow)
-            newest = uow.notices.get_newest_seq()
+            newest_seq = uow.notices.get_newest_seq()
             progress_by_target = {
                 progress.target: progress for progress in uow.notices.list_progress()
             }
@@ -89,7 +89,7 @@ class Notifier:
         }
         for name, progress in progress_by_configured_target.items():
             if progress is not None:
-                service_metrics.NOTIFY_WAITING.labels(name).set(newest - progress.seq)
+                service_metrics.NOTIFY_WAITING.labels(name).set(newest_seq - progress.seq)
                 service_metrics.NOTIFY_FAILED.labels(name).set(progress.tries)
         new_names = [
             name for name, progress in progress_by_configured_target.items() if progress is None
@@ -101,7 +101,7 @@ class Notifier:
                 cursor = uow.cursor.get()
                 # A new target gets no notices from before its configuration.
                 for name in new_names:
-                    uow.notices.save_progress(DeliveryProgress(name, newest))
+                    uow.notices.save_progress(DeliveryProgress(name, newest_seq))
                 is_at_head = cursor is not None and head is not None and cursor.number >= head
                 return self._collector.collect_notices(uow, is_at_head=is_at_head)
         except BaseException:
@@ -171,7 +171,7 @@ class ConditionNoticeWriter:
         """
         detail_by_condition = {finding.condition: finding.detail for finding in health.findings}
         with self.store.read_transaction() as uow:
-            notified = _load_notified_conditions(uow)
+            notified_conditions = _load_notified_conditions(uow)
             has_started = uow.bookmarks.get(_STARTED_BOOKMARK) is not None
         active_conditions = {
             condition
@@ -181,7 +181,7 @@ class ConditionNoticeWriter:
         if not has_started:
             # The index is expected to be behind during the first backfill.
             active_conditions.discard(Condition.BEHIND)
-        settled_conditions = self._find_settled_conditions(active_conditions ^ notified)
+        settled_conditions = self._find_settled_conditions(active_conditions ^ notified_conditions)
         if not settled_conditions and downtime is None:
             return
         with self.store.transaction() as uow:
@@ -195,7 +195,9 @@ class ConditionNoticeWriter:
                 body: dict[str, object] = {"down": downtime}
                 notices.insert(0, Notice(NoticeKind.DAEMON_WAS_DOWN, None, time, body))
             uow.notices.append(notices)
-            keys = sorted(condition.key for condition in notified ^ set(settled_conditions))
+            keys = sorted(
+                condition.key for condition in notified_conditions ^ set(settled_conditions)
+            )
             uow.bookmarks.set(_NOTIFIED_BOOKMARK, msgspec.json.encode(keys).decode())
 
     def _find_settled_conditions(self, changed_conditions: set[Condition]) -> list[Condition]:

@@ -224,7 +224,7 @@ class SubscriberDeliveries:
 
     def _start_due_deliveries(self, now: int) -> None:
         with self.store.read_transaction() as uow:
-            due = uow.subscriptions.list_due(
+            due_subscriptions = uow.subscriptions.list_due(
                 now, OWNER_NETWORK_KINDS, list(self._running), _MAX_RUNNING - len(self._running)
             )
             expired_subscriptions = uow.subscriptions.list_unconfirmed_before(
@@ -234,7 +234,7 @@ class SubscriberDeliveries:
         for state in SubscriptionState:
             if state != SubscriptionState.ENDED:
                 service_metrics.SUBSCRIPTIONS.labels(state).set(count_by_state.get(state, 0))
-        for entry in due:
+        for entry in due_subscriptions:
             self._start_delivery(entry, now)
         if expired_subscriptions:
             with self.store.transaction() as uow:

@@ -55,10 +55,10 @@ class TargetDelivery:
         if not self.call.is_pending:
             with self.store.read_transaction() as uow:
                 is_reorg_notice = self._in_flight.kind == NoticeKind.REORG
-                retracted = (
+                retracted_seqs = (
                     self._list_retracted_seqs(uow, self._in_flight) if is_reorg_notice else ()
                 )
-                message = build_notice_message(self._in_flight, retracted)
+                message = build_notice_message(self._in_flight, retracted_seqs)
             self.call.start(lambda: self.target.send(message), f"notify {self.target.name}")
         finished_call = self.call.take_finished_call()
         if finished_call is None:
@@ -137,10 +137,10 @@ class TargetDelivery:
             return True
         return notice.kind == NoticeKind.REORG and bool(self._list_retracted_seqs(uow, notice))
 
-    def _list_retracted_seqs(self, uow: UnitOfWork, fork: Notice) -> tuple[int, ...]:
-        retracted = uow.notices.list_retracted_by(fork.seq, _MAX_RETRACTED_LISTED)
+    def _list_retracted_seqs(self, uow: UnitOfWork, reorg_notice: Notice) -> tuple[int, ...]:
+        retracted_notices = uow.notices.list_retracted_by(reorg_notice.seq, _MAX_RETRACTED_LISTED)
         return tuple(
-            notice.seq for notice in retracted if self.target.notice_filter.matches(notice)
+            notice.seq for notice in retracted_notices if self.target.notice_filter.matches(notice)
         )
 
 

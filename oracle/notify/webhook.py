@@ -150,7 +150,8 @@ def is_public_address(address: str) -> bool:
     if not ip.is_global or ip.is_multicast:
         return False
     return all(
-        inner.is_global and not inner.is_multicast for inner in _list_embedded_addresses(ip)
+        embedded_address.is_global and not embedded_address.is_multicast
+        for embedded_address in _list_embedded_addresses(ip)
     )
 
 

@@ -229,9 +229,9 @@ class PoolView:
                 return caller.request_all(requests)
             except TransientError as error:
                 failures.append(error)
-        reverts = [error for error in failures if isinstance(error, RevertError)]
+        revert_errors = [error for error in failures if isinstance(error, RevertError)]
         refusals = [error for error in failures if isinstance(error, CallRefusedError)]
-        raise [*reverts, *refusals, *failures][0]
+        raise [*revert_errors, *refusals, *failures][0]
 
     def read_from_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
         """Return what `read` returns for the first endpoint that responds.

@@ -295,12 +295,12 @@ class EndpointPool:
             self._endpoints.get(endpoint).status.clear_failures()
         self._endpoints.update_usable_metric()
 
-    def clear_lag_failures(self, outvoted: str) -> None:
+    def clear_lag_failures(self, outvoted_endpoint: str) -> None:
         """Clear the failures of endpoints that seemed to lag behind an outvoted endpoint."""
         self.clear_failures(
             endpoint
             for endpoint in self._endpoints
-            if endpoint.name != outvoted and endpoint.status.is_behind
+            if endpoint.name != outvoted_endpoint and endpoint.status.is_behind
         )
 
     # --- one piece of work ---

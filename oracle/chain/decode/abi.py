@@ -157,12 +157,12 @@ def parse_signature(text: str) -> tuple[str, AbiSignature]:
     Raises:
         ValueError: the text is not a signature; the message gives the reason.
     """
-    head = _HEAD_PATTERN.match(text)
-    if head is None:
+    head_match = _HEAD_PATTERN.match(text)
+    if head_match is None:
         raise ValueError("must begin with `event Name(` or `function name(`")
-    tokens = _TokenStream(text, head.end())
+    tokens = _TokenStream(text, head_match.end())
     inputs = _parse_parameters(tokens)
-    keyword, name = head.groups()
+    keyword, name = head_match.groups()
     if keyword == "function" and any(parameter.indexed for parameter in inputs):
         raise ValueError("`indexed` is only allowed for the inputs of an event")
     return keyword, AbiSignature(name, inputs)

@@ -166,11 +166,11 @@ def build_word_reader(abi_type: str) -> WordReader:
     if word_layout.family == "int":
         return _build_signed_reader(word_layout.bits)
     read_value = _READER_BY_FAMILY[word_layout.family]
-    unused = word_layout.unused_mask
+    unused_mask = word_layout.unused_mask
     size = word_layout.bits // 8
 
     def read_checked(word: bytes) -> object:
-        if int.from_bytes(word, "big") & unused:
+        if int.from_bytes(word, "big") & unused_mask:
             raise MalformedError(f"unused bits of a value of type {abi_type} are set")
         return read_value(word, size)
 

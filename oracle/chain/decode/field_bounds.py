@@ -30,10 +30,10 @@ def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
     Raises:
         ValueError: no value of this type fits the field.
     """
-    fit, expected = _FIT_BY_FIELD_KIND.get(FIELD_KINDS[field], _NO_FIT)
-    getter = fit(typed_value)
+    find_getter, expected_type = _FIT_BY_FIELD_KIND.get(FIELD_KINDS[field], _NO_FIT)
+    getter = find_getter(typed_value)
     if getter is None:
-        raise ValueError(f"expected {expected}, got {typed_value.type_description}")
+        raise ValueError(f"expected {expected_type}, got {typed_value.type_description}")
     return getter
 
 

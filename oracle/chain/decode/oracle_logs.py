@@ -141,7 +141,7 @@ def iterate_timelock_event_readers(oracle: Address) -> EventReaders:
     A reader raises ValueError for a log of another event, or for a malformed one.
     """
     abi = load_abi(TIMELOCK_NAME)
-    set_rules = load_abi(ORACLE_CONTRACT).functions["setRules"].selector
+    set_rules_selector = load_abi(ORACLE_CONTRACT).functions["setRules"].selector
     for event_name, input_names, build_events in (
         (
             "CallScheduled",
@@ -152,17 +152,17 @@ def iterate_timelock_event_readers(oracle: Address) -> EventReaders:
     ):
         event = abi.get_event(event_name)
         decode = build_log_decoder(event, input_names)
-        yield event, _build_rules_call_reader(decode, oracle, set_rules, build_events)
-    salted = abi.get_event("CallSalt")
-    cancelled = abi.get_event("Cancelled")
-    decode_salted = build_log_decoder(salted, ("id", "salt"))
-    decode_cancelled = build_log_decoder(cancelled, ("id",))
+        yield event, _build_rules_call_reader(decode, oracle, set_rules_selector, build_events)
+    salt_event = abi.get_event("CallSalt")
+    cancelled_event = abi.get_event("Cancelled")
+    decode_salt = build_log_decoder(salt_event, ("id", "salt"))
+    decode_cancelled = build_log_decoder(cancelled_event, ("id",))
     yield (
-        salted,
-        lambda log: [OperationSalted(_get_position(log), log.time, *decode_salted(log))],
+        salt_event,
+        lambda log: [OperationSalted(_get_position(log), log.time, *decode_salt(log))],
     )
     yield (
-        cancelled,
+        cancelled_event,
         lambda log: [OperationCancelled(_get_position(log), log.time, *decode_cancelled(log))],
     )
 

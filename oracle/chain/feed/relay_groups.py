@@ -124,17 +124,19 @@ def find_validation_groups(
         for row, reason, status, issuer in aborts
         if reason == INCORRECT and status in _ANSWERED_STATUSES
     }
-    cores = [
+    candidate_groups = [
         *_find_majority_groups(rows, scores, result),
         *_find_groups_without_winner(rejected_aborts, scores, result),
     ]
-    _assign_invalid_results(rows, cores, scores, result)
-    for core in cores:
-        member_rows = sorted([*core.rows, *core.invalid], key=lambda row: row.id)
-        if core.is_ambiguous or len(member_rows) > GROUP_SIZE:
+    _assign_invalid_results(rows, candidate_groups, scores, result)
+    for candidate_group in candidate_groups:
+        member_rows = sorted(
+            [*candidate_group.rows, *candidate_group.invalid], key=lambda row: row.id
+        )
+        if candidate_group.is_ambiguous or len(member_rows) > GROUP_SIZE:
             result.ambiguous.extend(member_rows)
         else:
-            result.groups.append(DetectedGroup(tuple(member_rows), tuple(core.invalid)))
+            result.groups.append(DetectedGroup(tuple(member_rows), tuple(candidate_group.invalid)))
     for row, reason, _, _ in aborts:
         if reason == GROUP_TIMEOUT:
             result.groups.append(DetectedGroup((row,)))
@@ -205,7 +207,7 @@ def _can_be_in_same_group(
 
 
 def _find_groups_without_winner(
-    rejected: Mapping[FeedRow, tuple[str, int]],
+    rejected_aborts: Mapping[FeedRow, tuple[str, int]],
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> list[_CandidateGroup]:
@@ -215,30 +217,32 @@ def _find_groups_without_winner(
     differ, and the third member ended earlier. In the third case, two members reported errors: the
     reports agree but do not win, and the result of the third member is invalid.
     """
-    rejected_rows = list(rejected)
+    rejected_rows = list(rejected_aborts)
     nearby_rows = {
         row: {
             nearby_row
             for nearby_row in slice_rows_by_id(
                 rejected_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
             )
-            if rejected[nearby_row][0] == issuer and _are_rows_near(nearby_row, row)
+            if rejected_aborts[nearby_row][0] == issuer and _are_rows_near(nearby_row, row)
         }
-        for row, (issuer, _) in rejected.items()
+        for row, (issuer, _) in rejected_aborts.items()
     }
-    cores = []
+    candidate_groups = []
     for row, group in nearby_rows.items():
         if len(group) < _PAIR_SIZE:
             continue
-        error_count = sum(rejected[member][1] == _ERROR_STATUS for member in group)
+        error_count = sum(rejected_aborts[member][1] == _ERROR_STATUS for member in group)
         is_separate = all(nearby_rows[member] == group for member in group)
         if not is_separate or not _is_valid_disagreement(group, error_count, scores):
             result.ambiguous.append(row)
             continue
         members = sorted(group, key=lambda member: member.id)
         if members[0] is row:
-            cores.append(_CandidateGroup(members, accepts_invalid=error_count == _PAIR_SIZE))
-    return cores
+            candidate_groups.append(
+                _CandidateGroup(members, accepts_invalid=error_count == _PAIR_SIZE)
+            )
+    return candidate_groups
 
 
 def _is_valid_disagreement(
@@ -258,47 +262,57 @@ def _is_valid_disagreement(
 
 def _assign_invalid_results(
     rows: Sequence[FeedRow],
-    cores: Sequence[_CandidateGroup],
+    candidates: Sequence[_CandidateGroup],
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> None:
     """Assign each invalid result to the only group that it can belong to."""
-    core_by_row = {row: core for core in cores for row in core.anchor_rows}
-    anchor_rows = sorted(core_by_row, key=attrgetter("id"))
+    candidate_by_row = {
+        row: candidate for candidate in candidates for row in candidate.anchor_rows
+    }
+    anchor_rows = sorted(candidate_by_row, key=attrgetter("id"))
     for row in rows:
         if row.kind != "TaskEndInvalidated":
             continue
-        nearby_cores = (
-            core_by_row[anchor_row]
+        nearby_candidates = (
+            candidate_by_row[anchor_row]
             for anchor_row in slice_rows_by_id(
                 anchor_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
             )
         )
         # Two aborts of the same group may be near this result, so groups are deduplicated.
-        unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
-        candidate_groups = [
-            core for core in unique_cores if core.can_include_invalid_result(row, scores)
+        unique_candidates = {
+            candidate.rows[0].id: candidate for candidate in nearby_candidates
+        }.values()
+        matching_candidates = [
+            candidate
+            for candidate in unique_candidates
+            if candidate.can_include_invalid_result(row, scores)
         ]
-        if len(candidate_groups) > 1:
+        if len(matching_candidates) > 1:
             # Prefer an adjacent group, because other transactions rarely write between the rows of
             # one transaction.
-            adjacent_cores = [
-                core for core in candidate_groups if _is_adjacent_to_group(row, core, rows)
+            adjacent_candidates = [
+                candidate
+                for candidate in matching_candidates
+                if _is_adjacent_to_group(row, candidate, rows)
             ]
-            candidate_groups = adjacent_cores if len(adjacent_cores) == 1 else candidate_groups
-        if len(candidate_groups) == 1:
-            candidate_groups[0].invalid.append(row)
-        elif candidate_groups:
+            matching_candidates = (
+                adjacent_candidates if len(adjacent_candidates) == 1 else matching_candidates
+            )
+        if len(matching_candidates) == 1:
+            matching_candidates[0].invalid.append(row)
+        elif matching_candidates:
             result.ambiguous.append(row)
-            for core in candidate_groups:
-                core.is_ambiguous = True
+            for candidate in matching_candidates:
+                candidate.is_ambiguous = True
 
 
 def _is_adjacent_to_group(
-    invalid_row: FeedRow, core: _CandidateGroup, rows: Sequence[FeedRow]
+    invalid_row: FeedRow, candidate: _CandidateGroup, rows: Sequence[FeedRow]
 ) -> bool:
     """Return whether only node exits lie between an invalid result and a group."""
-    closest_row = min(core.rows, key=lambda row: abs(row.id - invalid_row.id))
+    closest_row = min(candidate.rows, key=lambda row: abs(row.id - invalid_row.id))
     low_id, high_id = sorted((closest_row.id, invalid_row.id))
     return all(
         row.kind in _NODE_EXIT_KINDS for row in slice_rows_by_id(rows, low_id + 1, high_id - 1)

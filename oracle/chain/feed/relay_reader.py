@@ -157,20 +157,20 @@ class RelayReader:
 
     def decode_span(self, span: FeedSpan) -> list[DomainEvent]:
         """Return the events of the span's rows, skipping rows that cannot be decoded."""
-        readable = _select_readable_rows(span)
-        group_search = find_validation_groups(readable, span.score_by_task)
-        abort_rows = [row for row in readable if row.kind == "TaskEndAborted"]
+        readable_rows = _select_readable_rows(span)
+        group_search = find_validation_groups(readable_rows, span.score_by_task)
+        abort_rows = [row for row in readable_rows if row.kind == "TaskEndAborted"]
         group_by_first_id = {group.first_id: group for group in group_search.groups}
         events: list[DomainEvent] = []
         for row in span.rows:
             group = group_by_first_id.get(row.id)
             group_event = None
             if group is not None:
-                derived, possible = find_silent_members(
+                derived_rows, possible_rows = find_silent_members(
                     group, group_search, abort_rows, span.start_id_by_task
                 )
-                group_event = _build_group_event(group, row, derived, possible)
-            row_events = self._decode_row(row, group_event, readable)
+                group_event = _build_group_event(group, row, derived_rows, possible_rows)
+            row_events = self._decode_row(row, group_event, readable_rows)
             events += [
                 replace(event, at=row.position._replace(sub=sub)) for sub, event in row_events
             ]
@@ -244,7 +244,7 @@ class SilentMembers(NamedTuple):
 
 def find_silent_members(
     group: DetectedGroup,
-    detected: GroupSearchResult,
+    group_search: GroupSearchResult,
     abort_rows: Sequence[FeedRow],
     start_id_by_task: Mapping[str, int],
 ) -> SilentMembers:
@@ -267,21 +267,21 @@ def find_silent_members(
     claimed_tasks: set[str] = set()
     members = SilentMembers()
     get_first_id = attrgetter("first_id")
-    start_index = bisect_right(detected.groups, group.first_id - SEARCH_IDS, key=get_first_id)
-    end_index = bisect_right(detected.groups, group.first_id, key=get_first_id)
-    for earlier_group in detected.groups[start_index:end_index]:
+    start_index = bisect_right(group_search.groups, group.first_id - SEARCH_IDS, key=get_first_id)
+    end_index = bisect_right(group_search.groups, group.first_id, key=get_first_id)
+    for earlier_group in group_search.groups[start_index:end_index]:
         if not earlier_group.missing_count:
             continue
         members = _derive_silent_members(
-            earlier_group, detected, abort_rows, start_id_by_task, claimed_tasks
+            earlier_group, group_search, abort_rows, start_id_by_task, claimed_tasks
         )
-        claimed_tasks |= {end.task for end in members.derived}
+        claimed_tasks |= {end_row.task for end_row in members.derived}
     return members
 
 
 def _derive_silent_members(
     group: DetectedGroup,
-    detected: GroupSearchResult,
+    group_search: GroupSearchResult,
     abort_rows: Sequence[FeedRow],
     start_id_by_task: Mapping[str, int],
     claimed_tasks: Collection[str],
@@ -289,7 +289,7 @@ def _derive_silent_members(
     start_ids = [start_id_by_task[row.task] for row in group.rows if row.task in start_id_by_task]
     # Start rows after the group's first row are ignored, because some of them may not be stored
     # yet.
-    earlier_start_ids = [start for start in start_ids if start < group.first_id]
+    earlier_start_ids = [start_id for start_id in start_ids if start_id < group.first_id]
     if not earlier_start_ids:
         return SilentMembers()
     timeouts, has_inconclusive = _collect_candidate_end_rows(
@@ -297,23 +297,25 @@ def _derive_silent_members(
     )
     ranked_ends = sorted(timeouts, key=itemgetter(0))
     near_ends = [
-        (distance, end)
-        for distance, start_distance, end in ranked_ends
+        (distance, end_row)
+        for distance, start_distance, end_row in ranked_ends
         if start_distance <= _MAX_DERIVED_DISTANCE
     ]
-    all_ends = tuple(end for _, _, end in ranked_ends)
+    all_ends = tuple(end_row for _, _, end_row in ranked_ends)
     is_near_ambiguous = any(
-        0 < group.first_id - row.id <= 2 * MAX_ID_GAP for row in detected.ambiguous
+        0 < group.first_id - row.id <= 2 * MAX_ID_GAP for row in group_search.ambiguous
     )
     if has_inconclusive or is_near_ambiguous:
         return SilentMembers(possible=all_ends)
     ambiguous_rows = _find_ambiguous_end_rows(near_ends, group.missing_count)
     if ambiguous_rows:
         return SilentMembers(possible=tuple(ambiguous_rows))
-    derived_rows = tuple(end for _, end in near_ends[: group.missing_count])
+    derived_rows = tuple(end_row for _, end_row in near_ends[: group.missing_count])
     if len(derived_rows) == group.missing_count:
         return SilentMembers(derived_rows)
-    return SilentMembers(derived_rows, tuple(end for end in all_ends if end not in derived_rows))
+    return SilentMembers(
+        derived_rows, tuple(end_row for end_row in all_ends if end_row not in derived_rows)
+    )
 
 
 def _collect_candidate_end_rows(
@@ -334,23 +336,23 @@ def _collect_candidate_end_rows(
     # The creator is None if no row names the creator of the group's tasks.
     own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
     creator = parse_abort_row(own_abort_rows[0])[2] if own_abort_rows else None
-    for end in slice_rows_by_id(abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1):
-        if end.task in claimed_tasks:
+    for end_row in slice_rows_by_id(abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1):
+        if end_row.task in claimed_tasks:
             continue
-        reason, status, end_issuer = parse_abort_row(end)
+        reason, status, end_issuer = parse_abort_row(end_row)
         if is_execution_timeout(reason, status):
-            end_start_id = start_id_by_task.get(end.task)
-            if end_start_id is None or end_start_id > end.id:
+            end_start_id = start_id_by_task.get(end_row.task)
+            if end_start_id is None or end_start_id > end_row.id:
                 continue
             start_distance = min(abs(end_start_id - start_id) for start_id in start_ids)
             if start_distance <= _MAX_POSSIBLE_DISTANCE:
                 timeout_candidates.append(
-                    (start_distance + group.first_id - end.id, start_distance, end)
+                    (start_distance + group.first_id - end_row.id, start_distance, end_row)
                 )
         elif reason not in _NON_SILENT_REASONS and reason != UPLOAD_TIMEOUT:
             is_of_other_creator = reason == CANCELLED and creator not in {None, end_issuer}
             has_inconclusive |= (
-                end.id >= min(start_ids) - _MAX_QUEUED_IDS and not is_of_other_creator
+                end_row.id >= min(start_ids) - _MAX_QUEUED_IDS and not is_of_other_creator
             )
     return timeout_candidates, has_inconclusive
 
@@ -363,6 +365,8 @@ def _find_ambiguous_end_rows(
         return []
     max_distance = near_ends[missing_count - 1][0]
     rival_rows = [
-        end for distance, end in near_ends if distance <= _RIVAL_FACTOR * max_distance + MAX_ID_GAP
+        end_row
+        for distance, end_row in near_ends
+        if distance <= _RIVAL_FACTOR * max_distance + MAX_ID_GAP
     ]
     return rival_rows if len(rival_rows) > missing_count else []

@@ -154,8 +154,8 @@ def _exceeds_json_depth(text: str, max_depth: int) -> bool:
         return False
     depth = 0
     for token in _BRACKET_PATTERN.finditer(text):
-        mark = token.group()
-        depth += (mark in "[{") - (mark in "]}")
+        bracket = token.group()
+        depth += (bracket in "[{") - (bracket in "]}")
         if depth > max_depth:
             return True
     return False

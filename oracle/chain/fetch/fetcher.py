@@ -118,11 +118,11 @@ class WindowFetcher:
             if request.max_level >= VerificationLevel.BLOOMED:
                 self.verifier.sampler.scan_chain_for_samples(endpoint)
             if request.with_headers or self.needs_all_headers(request.max_level):
-                fetched = self._fetch_linked_window(endpoint, request)
+                verified_window = self._fetch_linked_window(endpoint, request)
             else:
-                fetched = self._fetch_window_by_range(endpoint, request)
+                verified_window = self._fetch_window_by_range(endpoint, request)
         with start_span("verify", **span_fields) as verify_span:
-            window = self._verify_window(endpoint, request, fetched)
+            window = self._verify_window(endpoint, request, verified_window)
             verify_span.record_result(
                 {"level": window.level.name.lower(), "last_hash": window.last.hash}
             )
@@ -264,68 +264,80 @@ class WindowFetcher:
         )
 
     def _verify_window(
-        self, endpoint: Endpoint, request: WindowRequest, fetched: VerifiedWindow
+        self, endpoint: Endpoint, request: WindowRequest, verified_window: VerifiedWindow
     ) -> BlockWindow:
-        set_log_timestamps(endpoint.name, fetched.returned_logs or (), fetched.headers)
+        set_log_timestamps(
+            endpoint.name, verified_window.returned_logs or (), verified_window.headers
+        )
         senders = SenderChecker(endpoint.name, self.verifier.calibration)
-        fetched.calls_by_block = self._extract_watched_calls(endpoint, fetched, senders)
-        fetched.required_blocks = _select_blocks_to_prove(request, fetched)
-        self.verifier.verify_window(fetched)
-        logs = fetched.returned_logs
-        if logs is None or fetched.is_repaired:
-            logs = fetched.collect_logs()
-        calls = _resolve_watched_call_outcomes(fetched)
-        fetched.mark_blocks_unproven(senders.unproven_blocks)
-        if fetched.returned_logs is None:
+        verified_window.calls_by_block = self._extract_watched_calls(
+            endpoint, verified_window, senders
+        )
+        verified_window.required_blocks = _select_blocks_to_prove(request, verified_window)
+        self.verifier.verify_window(verified_window)
+        logs = verified_window.returned_logs
+        if logs is None or verified_window.is_repaired:
+            logs = verified_window.collect_logs()
+        calls = _resolve_watched_call_outcomes(verified_window)
+        verified_window.mark_blocks_unproven(senders.unproven_blocks)
+        if verified_window.returned_logs is None:
             # No logs were requested, so the duration must not affect the range limit for logs.
-            endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
-        elif fetched.is_repaired:
-            self.check_repaired_logs(endpoint, fetched.returned_logs, logs)
+            endpoint.limits.range_sizer.record_response(verified_window.range, len(logs), 0.0)
+        elif verified_window.is_repaired:
+            self.check_repaired_logs(endpoint, verified_window.returned_logs, logs)
         window = BlockWindow(
-            fetched.range,
-            fetched.headers[0].block.parent_hash,
-            fetched.headers[-1].block,
-            [header.block for header in fetched.headers] if request.with_headers else [],
+            verified_window.range,
+            verified_window.headers[0].block.parent_hash,
+            verified_window.headers[-1].block,
+            [header.block for header in verified_window.headers] if request.with_headers else [],
             logs,
             sorted(calls, key=lambda call: (call.block, call.tx)),
-            fetched.min_level if fetched.has_all_headers else VerificationLevel.SEAMED,
+            verified_window.min_level
+            if verified_window.has_all_headers
+            else VerificationLevel.SEAMED,
             endpoint.name,
-            fetched.proven_blocks,
+            verified_window.proven_blocks,
         )
-        _count_verified_blocks(window, fetched)
+        _count_verified_blocks(window, verified_window)
         return window
 
     def _extract_watched_calls(
-        self, endpoint: Endpoint, fetched: VerifiedWindow, senders: SenderChecker
+        self, endpoint: Endpoint, verified_window: VerifiedWindow, senders: SenderChecker
     ) -> dict[int, list[Call]] | None:
         selectors = self.reader.selectors
         if not selectors:
             return None
-        return extract_watched_calls(endpoint, fetched.headers, selectors, senders.check_sender)
+        return extract_watched_calls(
+            endpoint, verified_window.headers, selectors, senders.check_sender
+        )
 
 
-def _resolve_watched_call_outcomes(fetched: VerifiedWindow) -> list[Call]:
+def _resolve_watched_call_outcomes(verified_window: VerifiedWindow) -> list[Call]:
     """Fetch whether each watched call succeeded, and return the calls in block order."""
-    calls_by_block = fetched.calls_by_block or {}
+    calls_by_block = verified_window.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
     set_call_outcomes(
-        fetched.endpoint,
-        [call for call in calls if call.block not in fetched.blocks_with_call_outcomes],
+        verified_window.endpoint,
+        [call for call in calls if call.block not in verified_window.blocks_with_call_outcomes],
     )
     return calls
 
 
-def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> Collection[int]:
+def _select_blocks_to_prove(
+    request: WindowRequest, verified_window: VerifiedWindow
+) -> Collection[int]:
     """Return the blocks that must be proven even if they have no logs or calls."""
     if request.proves_all_blocks:
-        return {header.block.number for header in fetched.headers}
-    if request.with_headers or fetched.returned_logs is None:
+        return {header.block.number for header in verified_window.headers}
+    if request.with_headers or verified_window.returned_logs is None:
         return ()
     # Receipts of some blocks without logs are checked too, because an endpoint that has pruned old
     # blocks may return no logs for them.
-    heights_without_logs = select_heights_before_logs(fetched.range, fetched.returned_logs)
+    heights_without_logs = select_heights_before_logs(
+        verified_window.range, verified_window.returned_logs
+    )
     nonempty_blocks = [
-        header.block.number for header in fetched.headers if header.may_have_transactions
+        header.block.number for header in verified_window.headers if header.may_have_transactions
     ]
     return [number for number in nonempty_blocks if number in heights_without_logs][:1]
 
@@ -335,19 +347,19 @@ def _limit_request_to_header_batch(request: WindowRequest) -> WindowRequest:
     return replace(request, blocks=request.blocks.take_first(MAX_BLOCKS_WITH_HEADERS))
 
 
-def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:
+def _check_block_unchanged(endpoint: Endpoint, expected_block: BlockRef) -> None:
     """Raise RpcError if the hash of a block changed while its logs were read."""
-    current_header = endpoint.get_header(expected.number)
-    if current_header is None or current_header.hash != expected.hash:
-        message = f"block {expected.number} changed while its logs were read"
+    current_header = endpoint.get_header(expected_block.number)
+    if current_header is None or current_header.hash != expected_block.hash:
+        message = f"block {expected_block.number} changed while its logs were read"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 
 
-def _count_verified_blocks(window: BlockWindow, fetched: VerifiedWindow) -> None:
+def _count_verified_blocks(window: BlockWindow, verified_window: VerifiedWindow) -> None:
     WINDOW_BLOCKS.labels(window.endpoint).set(len(window.range))
-    block_count_by_level = Counter(fetched.level_by_block.values())
+    block_count_by_level = Counter(verified_window.level_by_block.values())
     block_count_by_level[VerificationLevel.SEAMED] += len(window.range) - len(
-        fetched.level_by_block
+        verified_window.level_by_block
     )
     for level, block_count in block_count_by_level.items():
         VERIFIED_BLOCKS.labels(level.name.lower()).inc(block_count)

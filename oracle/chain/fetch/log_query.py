@@ -196,12 +196,12 @@ class LogQuery:
         if sampled_logs is None or not _find_missing_logs(sampled_logs, logs):
             return False
         # The whole range is requested again, because the first response may be from another fork.
-        missing = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
-        if not missing:
+        missing_logs = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
+        if not missing_logs:
             message = f"blocks {blocks.first} to {blocks.last} changed while their logs were read"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         endpoint.limits.omits_logs = True
-        self._record_missing_logs(endpoint, missing, "read by range")
+        self._record_missing_logs(endpoint, missing_logs, "read by range")
         return True
 
     def rejects_unknown_blocks(self, endpoint: Endpoint) -> bool:
@@ -243,10 +243,10 @@ class LogQuery:
     ) -> list[Log]:
         return [
             log
-            for part in blocks.iter_chunks(chunk_size)
+            for chunk in blocks.iter_chunks(chunk_size)
             for log in self.fetch_logs(
                 endpoint,
-                part,
+                chunk,
                 splits_on_unknown_error=splits_on_unknown_error,
                 max_timeouts=max_timeouts,
             )
@@ -290,21 +290,21 @@ class LogQuery:
         """Return the longer of two log lists that the same query returned."""
         if len(second_logs) < len(logs):
             return logs
-        missing = _find_missing_logs(second_logs, logs)
-        if missing and endpoint.limits.record_truncation(len(logs)):
-            self._record_missing_logs(endpoint, missing, f"in a response of {len(logs)} logs")
+        missing_logs = _find_missing_logs(second_logs, logs)
+        if missing_logs and endpoint.limits.record_truncation(len(logs)):
+            self._record_missing_logs(endpoint, missing_logs, f"in a response of {len(logs)} logs")
         return second_logs
 
     def _record_missing_logs(
-        self, endpoint: Endpoint, missing: Sequence[Log], context: str
+        self, endpoint: Endpoint, missing_logs: Sequence[Log], context: str
     ) -> None:
         LOGS_CUT_OFF.labels(endpoint.name).inc()
-        record_missing_logs(endpoint.name, len(missing))
+        record_missing_logs(endpoint.name, len(missing_logs))
         get_logger().warning(
             "endpoint_omitted_logs",
             endpoint=endpoint.name,
-            missing=len(missing),
-            first_block=missing[0].block,
+            missing=len(missing_logs),
+            first_block=missing_logs[0].block,
             where=context,
         )
 

@@ -198,13 +198,13 @@ def _select_probe_heights(lower_height: int, highest_number: int) -> Sequence[in
 
 
 def _bisect_lowest_header(
-    endpoint: Endpoint, missing_height: int, lowest: FullHeader
+    endpoint: Endpoint, missing_height: int, lowest_header: FullHeader
 ) -> FullHeader:
-    while lowest.block.number - missing_height > 1:
-        middle_height = (missing_height + lowest.block.number) // 2
+    while lowest_header.block.number - missing_height > 1:
+        middle_height = (missing_height + lowest_header.block.number) // 2
         (header,) = fetch_full_headers(endpoint, [middle_height])
         if header is None:
             missing_height = middle_height
         else:
-            lowest = header
-    return lowest
+            lowest_header = header
+    return lowest_header

@@ -398,10 +398,19 @@ def _select_contradictions(errors: Sequence[RpcError]) -> list[ContradictionErro
 
 def _build_lowest_block_refusal(contradictions: Sequence[ContradictionError]) -> BlockRefusedError:
     """Return a refusal of the lowest block that contradicts its header."""
-    lowest = min(contradictions, key=lambda error: (error.number, error.feature, error.endpoint))
-    message = f"{lowest.endpoint}: {lowest.detail}; no endpoint can prove the block"
-    block_hash = Hash(lowest.block_hash)
-    return BlockRefusedError(BlockRefusal(lowest.number, block_hash, lowest.feature, message))
+    lowest_contradiction = min(
+        contradictions, key=lambda error: (error.number, error.feature, error.endpoint)
+    )
+    message = (
+        f"{lowest_contradiction.endpoint}: {lowest_contradiction.detail}; no endpoint can prove "
+        "the block"
+    )
+    block_hash = Hash(lowest_contradiction.block_hash)
+    return BlockRefusedError(
+        BlockRefusal(
+            lowest_contradiction.number, block_hash, lowest_contradiction.feature, message
+        )
+    )
 
 
 def _build_undecided_refusal(

@@ -155,11 +155,11 @@ class EventReader:
         Reverted calls yield no event. Known rows that cannot be decoded are in `dead_letters`.
         """
         get_routes = self._by_topic.get
-        decoded = DecodedEvents([], [])
-        append_event, extend_events = decoded.events.append, decoded.events.extend
-        extend_oracle_events = decoded.contract_events.extend
-        self._decode_calls(calls, decoded)
-        has_call_events = bool(decoded.events)
+        decoded_events = DecodedEvents([], [])
+        append_event, extend_events = decoded_events.events.append, decoded_events.events.extend
+        extend_oracle_events = decoded_events.contract_events.extend
+        self._decode_calls(calls, decoded_events)
+        has_call_events = bool(decoded_events.events)
         for log in logs:
             route = get_routes(log.topics[0], _NO_ROUTES).get(log.address)
             if route is None:
@@ -173,11 +173,11 @@ class EventReader:
                 else:
                     extend_oracle_events(decode(log))
             except ValueError as error:
-                decoded.dead_letters.append(_build_dead_letter(log, log.index, name, error))
+                decoded_events.dead_letters.append(_build_dead_letter(log, log.index, name, error))
         if has_call_events:
-            decoded.events.sort(key=attrgetter("at"))
-        decoded.dead_letters.sort(key=attrgetter("block", "tx", "index"))
-        return decoded
+            decoded_events.events.sort(key=attrgetter("at"))
+        decoded_events.dead_letters.sort(key=attrgetter("block", "tx", "index"))
+        return decoded_events
 
     def _decode_calls(self, calls: Sequence[Call], decoded: DecodedEvents) -> None:
         """Append the events of successful calls, because reverted calls have no effect.
@@ -208,16 +208,25 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
 def _build_log_routes(contract: Contract) -> dict[str, _Route]:
     """Return the route of each event, by its first topic."""
     signatures_by_topic: dict[str, list[MappedSignature]] = {}
-    for mapped in contract.events:
-        signatures_by_topic.setdefault(mapped.signature.digest, []).append(mapped)
-    return {topic: _build_route(same_topic) for topic, same_topic in signatures_by_topic.items()}
+    for mapped_signature in contract.events:
+        signatures_by_topic.setdefault(mapped_signature.signature.digest, []).append(
+            mapped_signature
+        )
+    return {
+        topic: _build_route(signatures_of_topic)
+        for topic, signatures_of_topic in signatures_by_topic.items()
+    }
 
 
 def _build_route(mapped_signatures: Sequence[MappedSignature]) -> _Route:
-    mapped = mapped_signatures[0]
-    name = mapped.signature.name
+    mapped_signature = mapped_signatures[0]
+    name = mapped_signature.signature.name
     if len(mapped_signatures) == 1:
-        return _Route(mapped.decode, _EVENT_LIST if mapped.returns_list else _SINGLE_EVENT, name)
+        return _Route(
+            mapped_signature.decode,
+            _EVENT_LIST if mapped_signature.returns_list else _SINGLE_EVENT,
+            name,
+        )
     return _Route(_build_overload_reader(mapped_signatures), _EVENT_LIST, name)
 
 
@@ -228,37 +237,37 @@ def _build_overload_reader(
 
     See tests/faults/ingest/cases.toml#64.
     """
-    mapped_by_shape = {
+    signature_by_shape = {
         (
-            1 + sum(parameter.indexed for parameter in mapped.signature.inputs),
-            mapped.data_length,
-        ): (mapped)
-        for mapped in mapped_signatures
+            1 + sum(parameter.indexed for parameter in mapped_signature.signature.inputs),
+            mapped_signature.data_length,
+        ): mapped_signature
+        for mapped_signature in mapped_signatures
     }
 
     def decode_log(log: Log) -> list[DomainEvent]:
         topic_count = len(log.topics)
-        mapped = mapped_by_shape.get((topic_count, len(log.data))) or mapped_by_shape.get(
-            (topic_count, None)
-        )
-        if mapped is None:
+        mapped_signature = signature_by_shape.get(
+            (topic_count, len(log.data))
+        ) or signature_by_shape.get((topic_count, None))
+        if mapped_signature is None:
             raise MalformedError(
                 "no event of this name has this number of topics and this length of data"
             )
-        result: Any = mapped.decode(log)
-        return result if mapped.returns_list else [result]
+        result: Any = mapped_signature.decode(log)
+        return result if mapped_signature.returns_list else [result]
 
     return decode_log
 
 
 def _build_call_routes(contract: Contract) -> dict[str, _Route]:
     return {
-        mapped.signature.selector: _Route(
-            mapped.decode,
-            _EVENT_LIST if mapped.returns_list else _SINGLE_EVENT,
-            mapped.signature.name,
+        mapped_signature.signature.selector: _Route(
+            mapped_signature.decode,
+            _EVENT_LIST if mapped_signature.returns_list else _SINGLE_EVENT,
+            mapped_signature.signature.name,
         )
-        for mapped in contract.calls
+        for mapped_signature in contract.calls
     }
 
 
@@ -300,15 +309,17 @@ def restrict_reader_to_scope(reader: EventReader, scope: IngestScope) -> EventRe
 
     The copy is used only to fetch rows. The full reader decodes them.
     """
-    restricted = copy(reader)
-    restricted.addresses = tuple(entry for entry in reader.addresses if entry in scope.addresses)
-    restricted.topics = tuple(entry for entry in reader.topics if entry in scope.topics)
+    restricted_reader = copy(reader)
+    restricted_reader.addresses = tuple(
+        entry for entry in reader.addresses if entry in scope.addresses
+    )
+    restricted_reader.topics = tuple(entry for entry in reader.topics if entry in scope.topics)
     selectors: dict[Address, set[str]] = {}
     for entry in scope.selectors:
         address, _, selector = entry.partition(":")
         selectors.setdefault(Address(address), set()).add(selector)
-    restricted.selectors = {
+    restricted_reader.selectors = {
         contract_address: frozenset(address_selectors)
         for contract_address, address_selectors in selectors.items()
     }
-    return restricted
+    return restricted_reader

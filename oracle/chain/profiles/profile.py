@@ -97,7 +97,11 @@ class Contract:
     @property
     def mappings(self) -> list[EventMapping]:
         """All mappings of the contract's events and calls."""
-        return [mapping for mapped in (*self.events, *self.calls) for mapping in mapped.mappings]
+        return [
+            mapping
+            for mapped_signature in (*self.events, *self.calls)
+            for mapping in mapped_signature.mappings
+        ]
 
 
 @dataclass(frozen=True, slots=True)

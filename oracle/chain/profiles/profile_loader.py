@@ -193,8 +193,8 @@ def _compute_profile_identity(
     }
     identity_content["signatures"] = {
         key: [
-            _list_signature_parts(speech.signature)
-            for speech in (*contract.events, *contract.calls)
+            _list_signature_parts(mapped_signature.signature)
+            for mapped_signature in (*contract.events, *contract.calls)
         ]
         for key, contract in contracts.items()
     }

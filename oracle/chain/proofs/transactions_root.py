@@ -116,9 +116,11 @@ def _encode_hex(hex_text: str | None) -> bytes:
     return encode_rlp_bytes(bytes.fromhex(hex_text[2:]) if hex_text else b"")
 
 
-def _encode_parity(signed: SignedTransaction | Authorization) -> bytes:
+def _encode_parity(signed_object: SignedTransaction | Authorization) -> bytes:
     """Encode the signature parity, which older endpoints return as v instead of yParity."""
-    return _encode_quantity(signed.v if signed.y_parity is None else signed.y_parity)
+    return _encode_quantity(
+        signed_object.v if signed_object.y_parity is None else signed_object.y_parity
+    )
 
 
 def _encode_legacy_fields(transaction: SignedTransaction) -> list[bytes]:

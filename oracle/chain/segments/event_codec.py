@@ -102,7 +102,7 @@ def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
 
 @cache
 def _get_event_class_numbers() -> dict[type, int]:
-    return {kind.event_class: number for number, kind in enumerate(_list_event_codecs())}
+    return {codec.event_class: number for number, codec in enumerate(_list_event_codecs())}
 
 
 def encode_events(events: Sequence[object]) -> EventRows:

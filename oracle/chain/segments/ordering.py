@@ -145,19 +145,19 @@ class SegmentCoordinator:
         return window
 
     def _merge_observations(
-        self, request: SegmentRequest, endpoint: Endpoint, observed: WorkerObservations
+        self, request: SegmentRequest, endpoint: Endpoint, observations: WorkerObservations
     ) -> None:
-        add_counter_increases(observed.counter_increases)
-        self._call_estimate = max(1, observed.calls)
+        add_counter_increases(observations.counter_increases)
+        self._call_estimate = max(1, observations.calls)
         # The estimated calls were already reserved with the request, so only the difference is
         # taken.
         endpoint.health.rate_limiter.take_tokens(
-            observed.calls - self._reserved_calls.pop(request.number, 0)
+            observations.calls - self._reserved_calls.pop(request.number, 0)
         )
-        for name, facts in observed.facts.items():
+        for name, facts in observations.facts.items():
             if name in {known_endpoint.name for known_endpoint in self.endpoints}:
                 lower_block_limit(self.endpoints.endpoint_list.get(name), facts)
-        endpoint.highest_block = max(endpoint.highest_block, observed.highest)
+        endpoint.highest_block = max(endpoint.highest_block, observations.highest)
 
     def _record_endpoint_throttling(
         self, request: SegmentRequest, endpoint: Endpoint, refusal: SegmentRefusal

@@ -65,12 +65,16 @@ class SegmentWorkers:
         if self.stage is None:
             return
         self.stage.discard_segments_below(first_block)
-        for pending in pending_ranges:
-            answer = None if pending.is_staged else pending.get_answer()
-            if pending.has_waited and answer is not None and pending.request is not None:
-                self.stage.store_answer(pending.request, answer)
-                pending.is_staged = True
-            pending.has_waited = True
+        for pending_range in pending_ranges:
+            answer = None if pending_range.is_staged else pending_range.get_answer()
+            if (
+                pending_range.has_waited
+                and answer is not None
+                and pending_range.request is not None
+            ):
+                self.stage.store_answer(pending_range.request, answer)
+                pending_range.is_staged = True
+            pending_range.has_waited = True
 
     def restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
         """Return the stored range that begins at `first_block`, or None.
@@ -93,10 +97,10 @@ class SegmentWorkers:
             is_restored=True,
         )
 
-    def discard_range(self, pending: PendingRange) -> None:
+    def discard_range(self, pending_range: PendingRange) -> None:
         """Discard the stored answer of this range."""
-        if pending.is_staged and self.stage is not None:
-            self.stage.discard_segment(pending.blocks.first)
+        if pending_range.is_staged and self.stage is not None:
+            self.stage.discard_segment(pending_range.blocks.first)
 
     def discard_all_ranges(self) -> None:
         """Discard all stored answers."""

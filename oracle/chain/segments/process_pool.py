@@ -82,11 +82,11 @@ class ProcessPool:
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
         """Queue a request; see SegmentExecutor."""
-        queued = _QueuedRequest(encode_frame(request))
+        queued_request = _QueuedRequest(encode_frame(request))
         for worker in self._workers:
             worker.start_thread()
-        self._requests.put(queued)
-        return queued.future
+        self._requests.put(queued_request)
+        return queued_request.future
 
     def abort_request(self, future: Future[bytes]) -> None:
         """Abort a request; see SegmentExecutor."""
@@ -151,36 +151,40 @@ class _Worker:
     def _process_requests(self) -> None:
         while not self._is_closed:
             try:
-                queued = self._requests.get(timeout=IDLE_SECONDS)
+                queued_request = self._requests.get(timeout=IDLE_SECONDS)
             except Empty:
                 self._end_worker_process()
                 continue
-            if queued is None:
+            if queued_request is None:
                 return
-            if queued.future.set_running_or_notify_cancel():
-                self._execute_request(queued)
+            if queued_request.future.set_running_or_notify_cancel():
+                self._execute_request(queued_request)
 
-    def _execute_request(self, queued: _QueuedRequest) -> None:
+    def _execute_request(self, queued_request: _QueuedRequest) -> None:
         try:
             process = self._ensure_worker_process()
         except (OSError, FrameError) as error:
             self._end_worker_process()
-            queued.future.set_exception(WorkerStartError(f"a worker failed to start: {error}"))
+            queued_request.future.set_exception(
+                WorkerStartError(f"a worker failed to start: {error}")
+            )
             return
         with self._lock:
-            self._current_future = queued.future
+            self._current_future = queued_request.future
         assert process.stdin is not None  # noqa: S101  # opened with pipes
         assert process.stdout is not None  # noqa: S101
         try:
-            write_frame(process.stdin, queued.frame)  # type: ignore[arg-type]  # a binary pipe
+            write_frame(process.stdin, queued_request.frame)  # type: ignore[arg-type]  # a binary pipe
             answer = read_frame(process.stdout, MAX_FRAME_BYTES)  # type: ignore[arg-type]
         except (OSError, FrameError, ValueError):
             answer = None
         if answer is None:
             self._end_worker_process()
-            queued.future.set_exception(WorkerDiedError("a worker died while preparing a range"))
+            queued_request.future.set_exception(
+                WorkerDiedError("a worker died while preparing a range")
+            )
         else:
-            queued.future.set_result(answer)
+            queued_request.future.set_result(answer)
 
     def _ensure_worker_process(self) -> "subprocess.Popen[bytes]":
         """Return the worker process, starting it if it is not running.

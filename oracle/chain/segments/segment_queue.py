@@ -30,15 +30,15 @@ from oracle.telemetry.indexer_metrics import SEGMENTS
 from oracle.telemetry.logger import get_logger
 
 
-def can_join_windows(window: BlockWindow, following: BlockWindow) -> bool:
+def can_join_windows(window: BlockWindow, next_window: BlockWindow) -> bool:
     """Return whether the second window continues the first, with the same level and endpoint.
 
     Level and endpoint must be the same, because the coverage stores one of each per window.
     """
-    is_next = following.range.first == window.range.last + 1
-    is_same_origin = (following.level, following.endpoint) == (window.level, window.endpoint)
-    is_linked = following.first_parent == window.last.hash
-    are_decoded = window.decoded is not None and following.decoded is not None
+    is_next = next_window.range.first == window.range.last + 1
+    is_same_origin = (next_window.level, next_window.endpoint) == (window.level, window.endpoint)
+    is_linked = next_window.first_parent == window.last.hash
+    are_decoded = window.decoded is not None and next_window.decoded is not None
     return is_next and is_same_origin and is_linked and are_decoded
 
 
@@ -134,7 +134,9 @@ class SegmentQueue:
             FatalError: two workers died while preparing the same single block.
         """
         # Running workers continue to the end, because starting them is expensive.
-        is_requesting = any(pending.request is not None for pending in self._pending_ranges)
+        is_requesting = any(
+            pending_range.request is not None for pending_range in self._pending_ranges
+        )
         uses_workers = (prefer_workers or is_requesting) and self._can_use_workers()
         if max_blocks is not None and not uses_workers:
             blocks = blocks.take_first(max_blocks)
@@ -150,8 +152,8 @@ class SegmentQueue:
 
     def discard_pending(self) -> None:
         """Discard all prepared ranges, and the results of requests that are still running."""
-        for pending in self._pending_ranges:
-            self._cancel_request(pending)
+        for pending_range in self._pending_ranges:
+            self._cancel_request(pending_range)
         if self._pending_ranges and self.workers is not None:
             self.workers.discard_all_ranges()
         self._pending_ranges.clear()
@@ -209,12 +211,12 @@ class SegmentQueue:
             return self._depth
         return self.workers.executor.worker_count + _EXTRA_REQUESTS
 
-    def _submit_request(self, pending: PendingRange) -> PendingRange | None:
+    def _submit_request(self, pending_range: PendingRange) -> PendingRange | None:
         """Submit a request for a range and return the range, or None if no request is possible."""
         request = (
             None
             if self.workers is None
-            else self.workers.coordinator.create_segment_request(pending.blocks)
+            else self.workers.coordinator.create_segment_request(pending_range.blocks)
         )
         if request is None or self.workers is None:
             return None
@@ -224,10 +226,10 @@ class SegmentQueue:
             get_logger().info("segment_workers_started", workers=workers)
         answer_future = self.workers.executor.submit(request)
         return PendingRange(
-            pending.blocks,
+            pending_range.blocks,
             request=request,
             worker_answer=answer_future,
-            worker_deaths=pending.worker_deaths,
+            worker_deaths=pending_range.worker_deaths,
         )
 
     def _restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
@@ -244,20 +246,20 @@ class SegmentQueue:
         # Nothing else can be fetched in parallel, so a thread would only cost time.
         return PendingRange(blocks, run_synchronously(lambda: self._fetch_window(blocks)))
 
-    def _cancel_request(self, pending: PendingRange) -> None:
-        if pending.worker_answer is not None and pending.request is not None:
-            pending.worker_answer.cancel()
+    def _cancel_request(self, pending_range: PendingRange) -> None:
+        if pending_range.worker_answer is not None and pending_range.request is not None:
+            pending_range.worker_answer.cancel()
             if self.workers is not None:
-                self.workers.coordinator.release_reserved_calls(pending.request)
+                self.workers.coordinator.release_reserved_calls(pending_range.request)
 
     # --- the next window ---
 
     def _wait_for_first_window(self) -> BlockWindow:
         """Return the first window, waiting and retrying as needed."""
         while True:
-            pending = self._pending_ranges[0]
+            pending_range = self._pending_ranges[0]
             try:
-                window = self._collect_window(pending)
+                window = self._collect_window(pending_range)
             except TransientError:
                 self._failed_range = self._pending_ranges.popleft().blocks
                 raise
@@ -268,43 +270,51 @@ class SegmentQueue:
                 self._pending_ranges.popleft()
                 return window
 
-    def _collect_window(self, pending: PendingRange) -> BlockWindow | None:
+    def _collect_window(self, pending_range: PendingRange) -> BlockWindow | None:
         """Return the window of a range, or None if its preparation was started again.
 
         Raises:
             OracleError: the error of `fetch_window`, or no worker can prepare the range.
         """
-        if pending.local_window is not None:
-            return pending.local_window.result()
+        if pending_range.local_window is not None:
+            return pending_range.local_window.result()
         window = None
         try:
-            window = self._wait_for_answer(pending)
+            window = self._wait_for_answer(pending_range)
         except RefusedSegmentError as refusal:
-            self._retry_range_locally(pending, refusal)
+            self._retry_range_locally(pending_range, refusal)
         except WorkerStartError as error:
             self._disable_workers(error)
         except (TimeoutError, WorkerDiedError, SegmentError) as error:
-            self._repeat_lost_request(pending, error)
+            self._repeat_lost_request(pending_range, error)
         else:
-            SEGMENTS.labels("recalled" if pending.is_restored else "taken").inc()
+            SEGMENTS.labels("recalled" if pending_range.is_restored else "taken").inc()
         return window
 
-    def _wait_for_answer(self, pending: PendingRange) -> BlockWindow:
-        if self.workers is None or pending.request is None or pending.worker_answer is None:
+    def _wait_for_answer(self, pending_range: PendingRange) -> BlockWindow:
+        if (
+            self.workers is None
+            or pending_range.request is None
+            or pending_range.worker_answer is None
+        ):
             raise RefusedSegmentError("the workers were disabled")
-        answer = pending.worker_answer.result(_REQUEST_TIMEOUT_SECONDS)
+        answer = pending_range.worker_answer.result(_REQUEST_TIMEOUT_SECONDS)
         return self.workers.coordinator.accept_answer(
-            pending.request, answer, is_restored=pending.is_restored
+            pending_range.request, answer, is_restored=pending_range.is_restored
         )
 
-    def _retry_range_locally(self, pending: PendingRange, error: RefusedSegmentError) -> None:
+    def _retry_range_locally(
+        self, pending_range: PendingRange, error: RefusedSegmentError
+    ) -> None:
         """Fetch a refused range in this process, where any error is reported as usual."""
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
-            self.workers.discard_range(pending)
-        first_block = pending.blocks.first
+            self.workers.discard_range(pending_range)
+        first_block = pending_range.blocks.first
         get_logger().debug("segment_refused", first=first_block, reason=str(error))
-        self._pending_ranges[0] = self._fetch_range_locally(pending.blocks, is_only_range=False)
+        self._pending_ranges[0] = self._fetch_range_locally(
+            pending_range.blocks, is_only_range=False
+        )
 
     def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
         """Join a window with the ready windows after it, up to the size of one commit."""
@@ -315,23 +325,25 @@ class SegmentQueue:
             and self._pending_ranges[0].is_ready()
             and log_count < _MAX_JOINED_LOGS
         ):
-            pending = self._pending_ranges[0]
+            pending_range = self._pending_ranges[0]
             if (
                 max_blocks is not None
-                and pending.blocks.last - windows[0].range.first >= max_blocks
+                and pending_range.blocks.last - windows[0].range.first >= max_blocks
             ):
                 break
             try:
-                following_window = self._collect_window(pending)
+                following_window = self._collect_window(pending_range)
             except OracleError as error:
                 # The error concerns only this range, so the windows before it are still returned.
-                self._pending_ranges[0] = PendingRange(pending.blocks, make_failed_future(error))
+                self._pending_ranges[0] = PendingRange(
+                    pending_range.blocks, make_failed_future(error)
+                )
                 break
             if following_window is None:
                 break
             if not can_join_windows(windows[-1], following_window):
                 self._pending_ranges[0] = PendingRange(
-                    pending.blocks, make_completed_future(following_window)
+                    pending_range.blocks, make_completed_future(following_window)
                 )
                 break
             self._pending_ranges.popleft()
@@ -341,33 +353,33 @@ class SegmentQueue:
 
     # --- lost requests and missing workers ---
 
-    def _repeat_lost_request(self, pending: PendingRange, error: Exception) -> None:
+    def _repeat_lost_request(self, pending_range: PendingRange, error: Exception) -> None:
         """Repeat a request whose worker died, hung or returned an invalid answer.
 
         The range is not read in this process, because it might crash the writer as well.
         """
         SEGMENTS.labels("lost").inc()
         if self.workers is not None:
-            self.workers.discard_range(pending)
-        blocks = pending.blocks
-        deaths = pending.worker_deaths + 1
+            self.workers.discard_range(pending_range)
+        blocks = pending_range.blocks
+        worker_deaths = pending_range.worker_deaths + 1
         reason = str(error) or "no answer in time"
         get_logger().warning(
             "segment_worker_failed",
             first=blocks.first,
             last=blocks.last,
-            times=deaths,
+            times=worker_deaths,
             reason=reason,
         )
-        if self.workers is not None and pending.worker_answer is not None:
-            self.workers.executor.abort_request(pending.worker_answer)
-            self._cancel_request(pending)
+        if self.workers is not None and pending_range.worker_answer is not None:
+            self.workers.executor.abort_request(pending_range.worker_answer)
+            self._cancel_request(pending_range)
         block_ranges = [blocks]
-        kept_deaths = deaths
-        if deaths >= _MAX_WORKER_DEATHS:
+        kept_deaths = worker_deaths
+        if worker_deaths >= _MAX_WORKER_DEATHS:
             if len(blocks) == 1:
                 raise FatalError(
-                    f"block {blocks.first}: {deaths} workers failed to prepare this block: "
+                    f"block {blocks.first}: {worker_deaths} workers failed to prepare this block: "
                     f"{reason}"
                 )
             block_ranges = list(blocks.iter_chunks((len(blocks) + 1) // 2))

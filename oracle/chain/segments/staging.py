@@ -40,12 +40,12 @@ class SegmentStage:
         for temporary_path in self.folder.glob(f"*{_TEMPORARY_SUFFIX}"):
             temporary_path.unlink(missing_ok=True)
         for path in self.folder.glob(f"*{_SEGMENT_SUFFIX}"):
-            staged = _read_staged_segment(path)
-            if staged is None or staged.request.plan != self.plan:
+            staged_segment = _read_staged_segment(path)
+            if staged_segment is None or staged_segment.request.plan != self.plan:
                 path.unlink(missing_ok=True)
                 continue
-            self._last_and_size_by_first[staged.request.first] = (
-                staged.request.last,
+            self._last_and_size_by_first[staged_segment.request.first] = (
+                staged_segment.request.last,
                 path.stat().st_size,
             )
 

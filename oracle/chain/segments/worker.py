@@ -84,11 +84,11 @@ class _RecordingPool(EndpointPool):
         self.limiters = {endpoint.name: _CountingLimiter(clock) for endpoint in endpoints}
         for endpoint in endpoints:
             endpoint.health.rate_limiter = self.limiters[endpoint.name]
-        self.doubts: list[str] = []
+        self.distrust_reasons: list[str] = []
 
     @override
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
-        self.doubts.append(check)
+        self.distrust_reasons.append(check)
 
     @override
     def quarantine(
@@ -99,7 +99,7 @@ class _RecordingPool(EndpointPool):
         *,
         is_on_other_chain: bool = False,
     ) -> None:
-        self.doubts.append(reason)
+        self.distrust_reasons.append(reason)
 
     def count_spent_calls(self) -> int:
         """Return the number of calls made so far."""
@@ -185,7 +185,7 @@ class SegmentPreparer:
             )
         calibration = window_source.calibration
         distrust_reasons = [
-            *recording_pool.doubts,
+            *recording_pool.distrust_reasons,
             *recording_pool.endpoint_list.get_proven_wrong_reasons().values(),
         ]
         if distrust_reasons:
@@ -232,9 +232,13 @@ class SegmentPreparer:
     ) -> WorkerObservations:
         pool = self._pool
         calls = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
-        highest = -1 if pool is None else pool.endpoint_list.get(request.endpoint).highest_block
+        highest_block = (
+            -1 if pool is None else pool.endpoint_list.get(request.endpoint).highest_block
+        )
         seconds = time.monotonic() - started_at
-        return WorkerObservations(calls, counters, self._store.learned_facts, highest, seconds)
+        return WorkerObservations(
+            calls, counters, self._store.learned_facts, highest_block, seconds
+        )
 
 
 def _build_refusal(

@@ -29,9 +29,9 @@ from oracle.domain.logs import Log
 
 def compute_header_hash(header: FullHeader) -> str:
     """Return the hash of this header, or "unwritable" if it is incomplete or unreadable."""
-    whole_header = header.hashed_fields
+    hashed_fields = header.hashed_fields
     try:
-        return "unwritable" if whole_header is None else compute_block_hash(whole_header)
+        return "unwritable" if hashed_fields is None else compute_block_hash(hashed_fields)
     except ValueError:
         return "unwritable"
 

@@ -205,16 +205,16 @@ class HeaderSampler:
                     other_endpoint, block_numbers, with_transactions=self.reads_transactions
                 )
                 remaining_hashes = {header.block.hash for header in remaining_blocks}
-                same_headers = [
+                matching_headers = [
                     header
                     for header in other_headers
                     if header is not None and header.block.hash in remaining_hashes
                 ]
-                for header, validity in self._check_blocks(other_endpoint, same_headers):
+                for header, validity in self._check_blocks(other_endpoint, matching_headers):
                     answers.merge_answer(header.block.hash, validity)
                 # A provider that has pruned the receipts still counts as having answered.
                 answers.record_answer(
-                    other_endpoint.provider, [header.block.hash for header in same_headers]
+                    other_endpoint.provider, [header.block.hash for header in matching_headers]
                 )
             except RpcError as error:
                 if error.kind in _NO_RECEIPTS_ERRORS:
@@ -248,8 +248,10 @@ class _ProviderAnswers:
     def record_answer(self, provider: str, hashes: Collection[str]) -> None:
         """Record that a provider answered about these blocks, or lacks their receipts."""
         self.unanswered_providers = {
-            block_hash: remaining - {provider} if block_hash in hashes else remaining
-            for block_hash, remaining in self.unanswered_providers.items()
+            block_hash: remaining_providers - {provider}
+            if block_hash in hashes
+            else remaining_providers
+            for block_hash, remaining_providers in self.unanswered_providers.items()
         }
 
     def are_all_valid(self, block_hash: str, features: Collection[HeaderFeature]) -> bool:

@@ -257,7 +257,7 @@ class WindowVerifier:
     ) -> None:
         """Set the logs, and whether calls succeeded, from receipts that match the header."""
         block_number = header.block.number
-        given_logs = window.logs_by_block.get(block_number, [])
+        returned_logs = window.logs_by_block.get(block_number, [])
         calls = (window.calls_by_block or {}).get(block_number, ())
         matching_indexes = {
             tx
@@ -270,7 +270,7 @@ class WindowVerifier:
             block_receipts,
             matching_indexes.union(call.tx for call in calls),
         )
-        if not are_logs_complete(given_logs, block_receipts, self.log_filter):
+        if not are_logs_complete(returned_logs, block_receipts, self.log_filter):
             true_logs = extract_matching_logs(
                 window.endpoint_name, header, block_receipts, self.log_filter
             )
@@ -281,25 +281,25 @@ class WindowVerifier:
         window.level_by_block[block_number] = VerificationLevel.PROVEN
 
     def _apply_proven_receipts(
-        self, window: VerifiedWindow, header: FullHeader, proven: ProvenReceipts
+        self, window: VerifiedWindow, header: FullHeader, proven_receipts: ProvenReceipts
     ) -> None:
         """Apply receipts whose hashes the native code has already compared."""
         block_number = header.block.number
-        if proven.logs or block_number in window.logs_by_block:
-            self._set_proven_logs(window, block_number, proven.logs)
+        if proven_receipts.logs or block_number in window.logs_by_block:
+            self._set_proven_logs(window, block_number, proven_receipts.logs)
         for call in (window.calls_by_block or {}).get(block_number, ()):
-            call.succeeded = bool(proven.statuses[call.tx])
+            call.succeeded = bool(proven_receipts.statuses[call.tx])
         window.blocks_with_call_outcomes.add(block_number)
         window.level_by_block[block_number] = VerificationLevel.PROVEN
 
     def _set_proven_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
         """Set the logs of a block, and report the endpoint if it returned different logs."""
-        given_logs = window.logs_by_block.get(number, [])
+        returned_logs = window.logs_by_block.get(number, [])
         if window.returned_logs is None:
             window.logs_by_block[number] = true_logs
-        elif given_logs != true_logs:
+        elif returned_logs != true_logs:
             record_missing_logs(
-                window.endpoint_name, sum(log not in given_logs for log in true_logs)
+                window.endpoint_name, sum(log not in returned_logs for log in true_logs)
             )
             self.report_endpoint(window.endpoint, "logs")
             window.replace_logs(number, true_logs)

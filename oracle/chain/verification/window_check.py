@@ -84,10 +84,10 @@ class VerifiedWindow:
     blocks_with_call_outcomes: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        by_block: dict[int, list[Log]] = defaultdict(list)
+        logs_by_block: dict[int, list[Log]] = defaultdict(list)
         for log in self.returned_logs or ():
-            by_block[log.block].append(log)
-        self.logs_by_block = dict(by_block)
+            logs_by_block[log.block].append(log)
+        self.logs_by_block = dict(logs_by_block)
         level = VerificationLevel.PINNED if self.is_pinned else VerificationLevel.SEAMED
         self.level_by_block = {header.block.number: level for header in self.headers}
 

@@ -115,11 +115,13 @@ class EndpointList:
 
     def compute_seconds_until_usable(self, failures: Sequence[RpcError]) -> float | None:
         """Return the seconds until a failed endpoint may be used again, or None if unknown."""
-        throttled = {error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED}
+        throttled_endpoints = {
+            error.endpoint for error in failures if error.kind is ErrorKind.THROTTLED
+        }
         waits = [
             endpoint.health.rate_limiter.get_wait_seconds()
             for endpoint in self._endpoints
-            if endpoint.name in throttled
+            if endpoint.name in throttled_endpoints
         ]
         waits += [
             error.retry_after

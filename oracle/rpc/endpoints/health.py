@@ -49,13 +49,13 @@ class RetryBudget:
     often affects only one request. Requests to an endpoint that mostly fails are not retried.
     """
 
-    _left: int = _RETRY_BUDGET
+    _remaining_budget: int = _RETRY_BUDGET
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def record_success(self) -> None:
         """Restore one unit of the budget, because the endpoint responded."""
         with self._lock:
-            self._left = min(_RETRY_BUDGET, self._left + 1)
+            self._remaining_budget = min(_RETRY_BUDGET, self._remaining_budget + 1)
 
     def record_failure(
         self, error: RpcError, retry_count: int, duration_seconds: float
@@ -65,8 +65,8 @@ class RetryBudget:
         The pause is in seconds, or None if the request must not be retried at once.
         """
         with self._lock:
-            self._left = max(0, self._left - (error.kind not in BLAMELESS))
-            has_budget = self._left > _RETRY_BUDGET // 2
+            self._remaining_budget = max(0, self._remaining_budget - (error.kind not in BLAMELESS))
+            has_budget = self._remaining_budget > _RETRY_BUDGET // 2
         if (
             not has_budget
             or duration_seconds > _MAX_RETRY_DURATION_SECONDS

@@ -191,8 +191,8 @@ def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
             return IPv4Address(inet_aton(host))
         except (OSError, ValueError):
             return None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return address if mapped is None else mapped
+    ipv4_address = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if ipv4_address is None else ipv4_address
 
 
 def _get_port(url: str) -> int:
