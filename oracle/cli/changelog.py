@@ -12,8 +12,8 @@ def split_changelog_by_version(changelog: str) -> dict[str, str]:
     """Split the changelog into the text of each version's section, newest version first."""
     releases = {}
     for section in changelog.split("\n## ")[1:]:
-        if version := _VERSION_PATTERN.match(section):
-            releases[version[1]] = f"## {section.strip()}\n"
+        if version_match := _VERSION_PATTERN.match(section):
+            releases[version_match[1]] = f"## {section.strip()}\n"
     return releases
 
 

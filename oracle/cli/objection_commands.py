@@ -123,14 +123,18 @@ def answer(
         raise InputError("--reason: must not be empty")
     with open_folded_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
-            newest = _get_newest_objection(
+            newest_objection = _get_newest_objection(
                 uow.objections.list_for_node(find_node(uow, node)), node
             )
         statement = AnswerStatement(
-            newest.node, newest.due_since, is_accepted, reason.strip(), int(unix_seconds())
+            newest_objection.node,
+            newest_objection.due_since,
+            is_accepted,
+            reason.strip(),
+            int(unix_seconds()),
         )
         unsigned_answer = ObjectionAnswer(*astuple(statement))
-        answered = (
+        signed_answer = (
             unsigned_answer
             if dry_run
             else sign_objection_answer(records.config, statement, unsigned_answer)
@@ -138,10 +142,10 @@ def answer(
         if not dry_run:
             # No lease is needed, because a running daemon reads answers but does not write them.
             with records.store.transaction() as uow:
-                uow.objections.save_answer(answered)
+                uow.objections.save_answer(signed_answer)
     result = ObjectionAnswered(
-        node=newest.node,
-        due_since=newest.due_since,
+        node=newest_objection.node,
+        due_since=newest_objection.due_since,
         is_accepted=is_accepted,
         because=reason.strip(),
         saved=not dry_run,
@@ -150,11 +154,14 @@ def answer(
         print_model(result)
         return
     verb = "accepted" if is_accepted else "declined"
-    typer.echo(f"objection {newest.seq} of {newest.node} {'would be' if dry_run else 'is'} {verb}")
+    typer.echo(
+        f"objection {newest_objection.seq} of {newest_objection.node} "
+        f"{'would be' if dry_run else 'is'} {verb}"
+    )
 
 
 def sign_objection_answer(
-    config: Config, statement: AnswerStatement, unsigned: ObjectionAnswer
+    config: Config, statement: AnswerStatement, unsigned_answer: ObjectionAnswer
 ) -> ObjectionAnswer:
     """Sign an answer to an objection with this reporter's key.
 
@@ -163,14 +170,14 @@ def sign_objection_answer(
     """
     signer = make_key_opener(config)("signer") if config.keys.has_key("signer") else None
     if signer is None or config.objections.address is None:
-        return unsigned
+        return unsigned_answer
     domain = Domain(config.chain.id, Address(config.objections.address))
     try:
         signature = signer.sign_statement(statement, domain)
     except SignerRefusedError as error:
         typer.echo(f"the answer is not signed: {error}", err=True)
-        return unsigned
-    return unsigned._replace(signer=signer.address, signature=signature)
+        return unsigned_answer
+    return unsigned_answer._replace(signer=signer.address, signature=signature)
 
 
 @objection.command(
@@ -237,7 +244,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         signer.address, due_since, reason_number, explanation, seq, head.time + valid_seconds
     )
     signature = signer.sign_objection(statement, Domain(loaded_config.chain.id, contract))
-    signed = SignedObjectionAnswer(
+    signed_objection = SignedObjectionAnswer(
         node=statement.node,
         due_since=due_since,
         reason=reason_number.option,
@@ -249,20 +256,23 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         calldata=encode_signed_objection_call(statement, signature),
     )
     if send is not None:
-        post_objection(send, signed)
+        post_objection(send, signed_objection)
     if as_json:
-        print_model(signed)
+        print_model(signed_objection)
         return
     if send is not None:
         typer.echo(
-            f"objection {seq} of {signed.node} is accepted; the reporter brings it on chain"
+            f"objection {seq} of {signed_objection.node} is accepted; the reporter brings it on "
+            "chain"
         )
         return
-    typer.echo(f"any account sends to {contract}, before {format_block_time(signed.deadline)}:")
-    typer.echo(signed.calldata)
+    typer.echo(
+        f"any account sends to {contract}, before {format_block_time(signed_objection.deadline)}:"
+    )
+    typer.echo(signed_objection.calldata)
 
 
-def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
+def post_objection(url: str, signed_objection: SignedObjectionAnswer) -> None:
     """Post a signed objection to the read API at `url`.
 
     Raises:
@@ -274,7 +284,7 @@ def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
         f"{url.rstrip('/')}/v1/objections", name=redacted_url, max_bytes=_MAX_RESPONSE_BYTES
     )
     try:
-        response = http.post(signed.model_dump_json().encode(), *_POST_SECONDS)
+        response = http.post(signed_objection.model_dump_json().encode(), *_POST_SECONDS)
     finally:
         http.close()
     if response.status == HTTPStatus.ACCEPTED:

@@ -71,10 +71,10 @@ def show_intent(intent_detail: IntentDetail) -> None:
             typer.echo(f"{label:<{_NAME_WIDTH}}{_format_field(name, value)}")
     for attempt in intent_detail.attempts:
         typer.echo(f"{'transaction':<{_NAME_WIDTH}}{_format_attempt(attempt)}")
-    for _, same_entries in groupby(
+    for _, repeated_entries in groupby(
         intent_detail.journal, key=lambda entry: (entry.event, entry.detail, entry.actor)
     ):
-        typer.echo(_format_journal_entries(list(same_entries)))
+        typer.echo(_format_journal_entries(list(repeated_entries)))
 
 
 def _format_field(name: str, value: object) -> str:

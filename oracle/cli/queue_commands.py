@@ -98,12 +98,12 @@ def _show_unqueued_tasks(task_keys: Sequence[str]) -> None:
 
 
 def _show_drawn_tasks(entries: Sequence[QueueEntry]) -> None:
-    drawn = [entry for entry in entries if entry.drawn]
-    if not drawn:
+    drawn_entries = [entry for entry in entries if entry.drawn]
+    if not drawn_entries:
         return
     typer.echo("")
     typer.echo("drawn, start pending")
-    for entry in drawn:
+    for entry in drawn_entries:
         for key, address in zip(entry.tasks, entry.drawn, strict=False):
             typer.echo(f"  {key}")
             typer.echo(f"      on {address}")
@@ -287,18 +287,22 @@ def _add_configured_durations(
     return configured_seconds | dict(seconds_by_kind)
 
 
-def _build_pricing(fixed: Mapping[str, Fraction], unit: Mapping[str, Fraction]) -> Pricing:
-    missing = [
+def _build_pricing(
+    fixed_seconds: Mapping[str, Fraction], unit_seconds: Mapping[str, Fraction]
+) -> Pricing:
+    missing_options = [
         f"{option} {kind}=SECONDS"
-        for option, seconds_by_kind in (("--fixed", fixed), ("--unit", unit))
+        for option, seconds_by_kind in (("--fixed", fixed_seconds), ("--unit", unit_seconds))
         for kind in TaskKind
         if kind not in seconds_by_kind
     ]
-    if missing:
+    if missing_options:
         raise InputError(
             "the value of a task depends on its duration, which is not configured; set "
-            f"dispatch.fixed_seconds and dispatch.unit_seconds, or use {', '.join(missing)}"
+            "dispatch.fixed_seconds and dispatch.unit_seconds, or use "
+            f"{', '.join(missing_options)}"
         )
     return Pricing(
-        {kind: fixed[kind] for kind in TaskKind}, {kind: unit[kind] for kind in TaskKind}
+        {kind: fixed_seconds[kind] for kind in TaskKind},
+        {kind: unit_seconds[kind] for kind in TaskKind},
     )

@@ -94,7 +94,9 @@ def show(
 
 def _print_reports(records: Records, *, as_json: bool) -> None:
     with records.store.read_transaction() as uow:
-        entries = [build_report_entry(stored) for stored in uow.reports.list_newest()]
+        entries = [
+            build_report_entry(stored_report) for stored_report in uow.reports.list_newest()
+        ]
     if as_json:
         print_model(entries)
         return
@@ -211,12 +213,12 @@ def _print_held_reports(records: Records, *, as_json: bool) -> None:
         return
     if not holds:
         typer.echo("no report is held")
-    disputed = [hold for hold in holds if hold.is_disputed]
+    disputed_holds = [hold for hold in holds if hold.is_disputed]
     for hold in holds:
         if not hold.is_disputed:
             typer.echo(f"period {hold.period}: {hold.reason}")
-    if disputed:
-        typer.echo(format_disputed_reports(disputed))
+    if disputed_holds:
+        typer.echo(format_disputed_reports(disputed_holds))
 
 
 @report.command(epilog="Example: qos-oracle report verify 42")

@@ -123,23 +123,23 @@ def _get_due_report(reporter: Reporter) -> Report:
     contract_status = reporter.contract.fetch_status()
     settings = reporter.index.report_settings
     with reporter.index.store.read_transaction() as uow:
-        cuts = load_current_cuts(uow, settings)
-        scheduled = load_scheduled_report(uow, settings, cuts, contract_status)
-        due_cuts = [
+        stored_reports = load_current_cuts(uow, settings)
+        scheduled_report = load_scheduled_report(uow, settings, stored_reports, contract_status)
+        due_headers = [
             stored_report.header
-            for stored_report in cuts
+            for stored_report in stored_reports
             if stored_report.state is ReportState.DUE
             and not is_report_accepted(uow, stored_report)
         ]
-        is_late = scheduled is not None and any(
-            stored_report.header.period == scheduled.report.period
+        is_late = scheduled_report is not None and any(
+            stored_report.header.period == scheduled_report.report.period
             and find_missed_reason(stored_report.header, contract_status, contract_status.block)
             is not None
-            for stored_report in cuts
+            for stored_report in stored_reports
         )
         hold = (
-            _find_due_report_hold(reporter, uow, due_cuts)
-            if scheduled is None or is_late
+            _find_due_report_hold(reporter, uow, due_headers)
+            if scheduled_report is None or is_late
             else None
         )
     if hold is not None:
@@ -148,31 +148,33 @@ def _get_due_report(reporter: Reporter) -> Report:
             f"the report of period {period} is held: {hold.reason}; see `qos-oracle report "
             f"release {period}`"
         )
-    if scheduled is not None and not is_late:
-        return scheduled.report
-    raise TransientError(_explain_no_pushable_report(due_cuts, contract_status))
+    if scheduled_report is not None and not is_late:
+        return scheduled_report.report
+    raise TransientError(_explain_no_pushable_report(due_headers, contract_status))
 
 
-def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
+def _explain_no_pushable_report(
+    due_headers: list[ReportHeader], contract_status: RootsStatus
+) -> str:
     """Return why none of the waiting reports can be pushed.
 
-    `due_cuts` are the headers of the waiting reports, oldest first.
+    `due_headers` are the headers of the waiting reports, oldest first.
     """
-    if not due_cuts:
+    if not due_headers:
         return "no report is due; the next one is cut at the end of the period"
     reasons = {
-        cut.period: find_missed_reason(cut, contract_status, contract_status.block)
-        for cut in due_cuts
+        header.period: find_missed_reason(header, contract_status, contract_status.block)
+        for header in due_headers
     }
     live_period = next(
         (period for period, miss_reason in reasons.items() if miss_reason is None), None
     )
     if live_period is None:
-        last = due_cuts[-1].period
+        last_period = due_headers[-1].period
         return (
             "no report can be pushed: no due report can still be accepted (the newest, of "
-            f"period {last}: {reasons[last]}); run `qos-oracle run --once` to fold new blocks and "
-            "cut the next report"
+            f"period {last_period}: {reasons[last_period]}); run `qos-oracle run --once` to fold "
+            "new blocks and cut the next report"
         )
     return (
         f"no report is scheduled; the first due report, of period {live_period}, waits until the "
@@ -202,12 +204,12 @@ def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
 
 
 def _find_due_report_hold(
-    reporter: Reporter, uow: UnitOfWork, due_cuts: Sequence[ReportHeader]
+    reporter: Reporter, uow: UnitOfWork, due_headers: Sequence[ReportHeader]
 ) -> ReportHold | None:
     """Return the newest hold on a due report that this daemon would sign, or None."""
     if not reporter.account.has_signer:
         return None
-    periods = {cut.period for cut in due_cuts}
+    periods = {header.period for header in due_headers}
     holds = [hold for hold in uow.holds.list_awaiting_operator() if hold.period in periods]
     return holds[-1] if holds else None
 

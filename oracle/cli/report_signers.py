@@ -107,7 +107,9 @@ def _collect_round_statements(
         statement for statement in own_statements if statement.expiry_reason is None
     ]
     statements = [(_OWN_NAME, live_statements[0])] if live_statements else []
-    silent = [] if live_statements else [_build_silent_entry(_OWN_NAME, SignatureState.NOT_SIGNED)]
+    silent_entries = (
+        [] if live_statements else [_build_silent_entry(_OWN_NAME, SignatureState.NOT_SIGNED)]
+    )
     for name, result, messages in _fetch_peer_messages(config, number):
         newest_by_signer = {
             message.signer: (name, build_signed_statement(message))
@@ -117,7 +119,7 @@ def _collect_round_statements(
         }
         statements += newest_by_signer.values()
         if not newest_by_signer:
-            silent.append(_build_silent_entry(name, _STATE_BY_RESULT[result]))
+            silent_entries.append(_build_silent_entry(name, _STATE_BY_RESULT[result]))
     known_signers = {statement.signer for _, statement in statements}
     received_by_signer = {entry.signer: entry for entry in reversed(received_statements)}
     statements += [
@@ -125,7 +127,7 @@ def _collect_round_statements(
         for signer, statement in received_by_signer.items()
         if signer not in known_signers
     ]
-    return statements, silent
+    return statements, silent_entries
 
 
 def _fetch_peer_messages(
@@ -151,9 +153,9 @@ def _fetch_peer_messages(
 
 
 def _build_entry(
-    name: str, statement: SignedStatement, status: RootsStatus, agreed: Hash | None
+    name: str, statement: SignedStatement, status: RootsStatus, agreed_digest: Hash | None
 ) -> RoundSignature:
-    state = SignatureState.AGREES if statement.digest == agreed else SignatureState.DIFFERS
+    state = SignatureState.AGREES if statement.digest == agreed_digest else SignatureState.DIFFERS
     if statement.signer not in status.signers:
         state = SignatureState.UNKNOWN_SIGNER
     return RoundSignature(
@@ -175,9 +177,9 @@ def _build_silent_entry(
 
 
 def _print_signature_comparison(comparison: RoundSignatures) -> None:
-    accepted = "accepted" if comparison.is_accepted else "not accepted yet"
+    acceptance_text = "accepted" if comparison.is_accepted else "not accepted yet"
     typer.echo(
-        f"round {comparison.round}, {accepted}: {comparison.agreeing} signers agree, "
+        f"round {comparison.round}, {acceptance_text}: {comparison.agreeing} signers agree, "
         f"{comparison.quorum} needed"
     )
     print_table(

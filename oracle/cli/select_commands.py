@@ -101,15 +101,15 @@ def _show_selection(result: SelectionResult, draws: int | None) -> None:
     if result.seed is not None:
         typer.echo("")
         _show_draws(result, draws)
-    for scarce in result.predownload or ():
+    for predownload in result.predownload or ():
         typer.echo("")
-        pending = f", {scarce.pending} requested" if scarce.pending else ""
+        pending_note = f", {predownload.pending} requested" if predownload.pending else ""
         request_text = (
-            f"model {sanitize_text(scarce.model)}: {scarce.holders} available nodes have "
-            f"it{pending}; to request:"
+            f"model {sanitize_text(predownload.model)}: {predownload.holders} available nodes "
+            f"have it{pending_note}; to request:"
         )
-        typer.echo(request_text if scarce.requested_nodes else f"{request_text} none")
-        for address in scarce.requested_nodes:
+        typer.echo(request_text if predownload.requested_nodes else f"{request_text} none")
+        for address in predownload.requested_nodes:
             typer.echo(f"  {address}")
 
 
@@ -201,8 +201,8 @@ def _show_draws(result: SelectionResult, draws: int | None) -> None:
         name = sanitize_text(f"{gpu.name}, {gpu.vram} GB")
         typer.echo(f"GPU {name}: {gpu.x} of {gpu.sum} nodes")
     rows = [
-        (str(draw_number), drawn.node, str(drawn.x), str(drawn.sum))
-        for draw_number, drawn in enumerate(result.draws, start=1)
+        (str(draw_number), node_draw.node, str(node_draw.x), str(node_draw.sum))
+        for draw_number, node_draw in enumerate(result.draws, start=1)
     ]
     print_table(("", "node", "x", "of"), rows)
     if len(rows) < (draws or 1):
@@ -224,10 +224,12 @@ def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
         typer.echo("not started")
     else:
         typer.echo(f"started by {check.started_by} in block {check.started_block}")
-    for recorded in check.recorded:
-        voided = recorded.voided_block
-        state_text = "active" if voided is None else f"voided at block {voided}"
-        typer.echo(f"recorded   {recorded.node} by block {recorded.seed_block}, {state_text}")
+    for recorded_draw in check.recorded:
+        voided_block = recorded_draw.voided_block
+        state_text = "active" if voided_block is None else f"voided at block {voided_block}"
+        typer.echo(
+            f"recorded   {recorded_draw.node} by block {recorded_draw.seed_block}, {state_text}"
+        )
     typer.echo(fill(f"{check.verdict.value.replace('_', ' ')}: {check.why}", TABLE_WIDTH))
 
 

@@ -121,11 +121,11 @@ def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str,
 
 
 def _print_upgrade_plan(result: ServiceUpgrade) -> None:
-    previous = result.previous_version or "an unknown version"
+    previous_version = result.previous_version or "an unknown version"
     if result.backup is None:
         typer.echo(f"nothing to do: {result.database} is ready for qos-oracle {result.version}")
         return
-    typer.echo(f"{result.database}: from qos-oracle {previous} to {result.version}")
+    typer.echo(f"{result.database}: from qos-oracle {previous_version} to {result.version}")
     for version, changes in result.breaking_changes.items():
         typer.echo(f"breaking changes in {version}:")
         for change in changes:

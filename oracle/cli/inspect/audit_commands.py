@@ -188,11 +188,11 @@ def _print_audit(result: RelayAudit) -> None:
         if explanation_text:
             typer.echo(f"{node_audit.node}  {sanitize_text(explanation_text, WIDE_TABLE_WIDTH)}")
     start_note = "" if result.first_id == 1 else f"; history starts at id {result.first_id}"
-    proven = len(result.nodes) - result.count_verdicts(Verdict.UNPROVEN)
+    proven_count = len(result.nodes) - result.count_verdicts(Verdict.UNPROVEN)
     typer.echo(
         f"{result.rows} rows, ids {result.first_id} to {result.last_id}{start_note}; "
-        f"{proven} of {len(result.nodes)} nodes proven; {result.headless} tasks without a start; "
-        f"{result.running} started but not ended"
+        f"{proven_count} of {len(result.nodes)} nodes proven; {result.headless} tasks without a "
+        f"start; {result.running} started but not ended"
     )
     for row in result.contradictions.found:
         typer.echo(

@@ -168,9 +168,10 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
             f"{format_marked_timeouts(len(marks.incident_by_position))}; scores do not change:"
         )
         for incident in marks.incidents:
-            since = format_block_time(incident.since)
+            start_time_text = format_block_time(incident.since)
             typer.echo(
-                f"  incident {incident.number}, since {since}: {describe_incident(incident)}"
+                f"  incident {incident.number}, since {start_time_text}: "
+                f"{describe_incident(incident)}"
             )
     typer.echo()
     for line in _render_footer(explanation):

@@ -89,21 +89,21 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
 
 def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
     """Return the times of the group's ranked members, in rank order, and this score's rank."""
-    ranked = [
+    ranked_members = [
         member
         for member in explanation.members_by_position.get(entry.at, ())
         if member.rank is not None
     ]
-    ranked.sort(key=lambda member: member.rank or 0)
+    ranked_members.sort(key=lambda member: member.rank or 0)
     finish_times = ", ".join(
-        f"{member.elapsed} s{_format_error_note(explanation, member)}" for member in ranked
+        f"{member.elapsed} s{_format_error_note(explanation, member)}" for member in ranked_members
     )
     if entry.rank is not None:
         return f"rank {entry.rank} of {finish_times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
-    derived = ", membership derived" if entry.is_derived else ""
-    rejection = _format_rejection_note(explanation, entry)
-    return f"no rank, {elapsed}{derived}{rejection}; the others: {finish_times}"
+    derived_note = ", membership derived" if entry.is_derived else ""
+    rejection_note = _format_rejection_note(explanation, entry)
+    return f"no rank, {elapsed}{derived_note}{rejection_note}; the others: {finish_times}"
 
 
 def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
@@ -123,8 +123,10 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
     yield f"Changes of reliability: {len(explanation.changes)}"
     if len(explanation.changes) > _MAX_CHANGES:
         yield f"  the last {_MAX_CHANGES} of them (--json shows all)"
-    for previous, change in [*_pair_changes_with_previous(explanation.changes)][-_MAX_CHANGES:]:
-        yield from _render_reliability_change(explanation, change, previous)
+    for previous_change, change in [*_pair_changes_with_previous(explanation.changes)][
+        -_MAX_CHANGES:
+    ]:
+        yield from _render_reliability_change(explanation, change, previous_change)
     reliability_text = format_decimal(explanation.node_scores.reliability)
     if node.base == UNIT:
         yield f"Reliability = {reliability_text}"
@@ -149,18 +151,18 @@ def _pair_changes_with_previous(
 
 
 def _render_reliability_change(
-    explanation: Explanation, change: ReliabilityChange, previous: ReliabilityChange | None
+    explanation: Explanation, change: ReliabilityChange, previous_change: ReliabilityChange | None
 ) -> Iterator[str]:
     rules = explanation.rules
-    if previous is not None and previous.after < change.before:
-        elapsed_seconds = change.time - previous.time
-        recovery = _format_recovery_formula(previous.after, elapsed_seconds, rules)
+    if previous_change is not None and previous_change.after < change.before:
+        elapsed_seconds = change.time - previous_change.time
+        recovery = _format_recovery_formula(previous_change.after, elapsed_seconds, rules)
         yield f"  {recovery} = {format_decimal(change.before)}"
-    before = format_decimal(change.before)
-    after = format_decimal(change.after)
+    before_text = format_decimal(change.before)
+    after_text = format_decimal(change.after)
     cause_text = CAUSES[change.cause].description
     yield (
-        f"  {before} -> {after} {cause_text} at block "
+        f"  {before_text} -> {after_text} {cause_text} at block "
         f"{change.at.block}{_format_change_rule(explanation, change)}"
     )
     if change.task is not None:
@@ -252,13 +254,13 @@ def _render_objections(explanation: Explanation) -> Iterator[str]:
         yield f"     not accused yet by this reporter: {explanation.objection_delay.reason}"
 
 
-def _render_sent_report(sent: SentLane) -> Iterator[str]:
-    round_text = f"Round {sent.round} is as of this block"
-    if sent.lane is None:
+def _render_sent_report(sent_lane: SentLane) -> Iterator[str]:
+    round_text = f"Round {sent_lane.round} is as of this block"
+    if sent_lane.lane is None:
         yield f"{round_text}; its leaves are no longer stored"
     else:
-        yield f"{round_text}, with lane {sent.lane}, accepted in block {sent.block}"
-    yield f"     transaction {sent.transaction or 'unknown'}, log {sent.log}"
+        yield f"{round_text}, with lane {sent_lane.lane}, accepted in block {sent_lane.block}"
+    yield f"     transaction {sent_lane.transaction or 'unknown'}, log {sent_lane.log}"
 
 
 def _describe_unselectable_reason(explanation: Explanation) -> str:
@@ -326,10 +328,10 @@ def _describe_round_ranks(explanation: Explanation, entry: ScoreEntry) -> str:
     if not runs and entry.rank is not None:
         return f": rank {entry.rank} in both rounds, {entry.elapsed} s"
     scores = compute_round_scores(runs, explanation.rules)
-    for run, scored in zip(runs, scores, strict=False):
+    for run, round_scores in zip(runs, scores, strict=False):
         if run.node == explanation.node.address:
-            commitment = _format_rank(scored.commitment_rank, scored.commitment_score)
-            disclosure = _format_rank(scored.disclosure_rank, scored.disclosure_score)
+            commitment = _format_rank(round_scores.commitment_rank, round_scores.commitment_score)
+            disclosure = _format_rank(round_scores.disclosure_rank, round_scores.disclosure_score)
             return f": commitment {commitment}, disclosure {disclosure}"
     return ""
 

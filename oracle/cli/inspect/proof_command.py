@@ -148,15 +148,21 @@ def _describe_root_check(detail: NodeProofDetail) -> str:
             "checked: leaf and proof lead to the root; compare it with the root that the contract "
             f"or another reporter has for round {round_number}"
         )
-    stored = detail.contract_root
-    contract = f"contract {detail.summary.oracle} at block {stored.block} {stored.block_hash}"
-    if stored.root is None:
-        return f"NOT checked on chain: the {contract} has no root of round {round_number}"
-    if stored.root != detail.root:
-        return f"DIFFERENT: the {contract} has the root {stored.root} for round {round_number}"
+    contract_root = detail.contract_root
+    contract_text = (
+        f"contract {detail.summary.oracle} at block {contract_root.block} "
+        f"{contract_root.block_hash}"
+    )
+    if contract_root.root is None:
+        return f"NOT checked on chain: the {contract_text} has no root of round {round_number}"
+    if contract_root.root != detail.root:
+        return (
+            f"DIFFERENT: the {contract_text} has the root {contract_root.root} for round "
+            f"{round_number}"
+        )
     return (
-        f"checked on chain: leaf and proof lead to the root that the {contract} has for round "
-        f"{round_number}"
+        f"checked on chain: leaf and proof lead to the root that the {contract_text} has for "
+        f"round {round_number}"
     )
 
 

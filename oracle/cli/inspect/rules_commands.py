@@ -288,9 +288,9 @@ def _render_rules_change(change: RulesChangeView) -> list[str]:
 
 def _describe_state(change: RulesChangeView) -> str:
     if change.set_time is not None:
-        replaced = "" if change.is_in_force else "; replaced since"
+        replaced_note = "" if change.is_in_force else "; replaced since"
         set_time_text = format_block_time(change.set_time)
-        return f"in force since {set_time_text}, block {change.set_block}{replaced}"
+        return f"in force since {set_time_text}, block {change.set_block}{replaced_note}"
     if change.cancelled_time is not None:
         return f"cancelled {format_block_time(change.cancelled_time)}"
     if change.state == "ready" or change.ready_at is None:

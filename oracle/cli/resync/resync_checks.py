@@ -300,10 +300,10 @@ def _render_coverage_gaps(gap_report: GapsAnswer) -> Iterator[str]:
     for level, count in gap_report.levels.items():
         if count:
             yield f"{level}: {format_block_count(count)}"
-    audited = sum(
+    audited_count = sum(
         span.last - span.first + 1 for span in gap_report.coverage if span.audited_by is not None
     )
-    yield f"audited with a second endpoint: {format_block_count(audited)}"
+    yield f"audited with a second endpoint: {format_block_count(audited_count)}"
     yield from render_limited_lines(
         "not read",
         [f"{block_range.first} to {block_range.last}" for block_range in gap_report.unread],

@@ -182,8 +182,8 @@ def backfill(
 
 
 def _render_backfill(answer: BackfillAnswer) -> Iterator[str]:
-    missing = [*answer.missing_logs, *answer.missing_calls]
-    yield from render_limited_lines("missing", [format_row_position(row) for row in missing])
+    missing_rows = [*answer.missing_logs, *answer.missing_calls]
+    yield from render_limited_lines("missing", [format_row_position(row) for row in missing_rows])
     if answer.unserved:
         yield f"{answer.unserved} stored rows were not returned now; they are kept"
     if answer.differing:
@@ -197,7 +197,7 @@ def _render_backfill(answer: BackfillAnswer) -> Iterator[str]:
         yield f"{block_text}: {answer.served} logs returned, none was missing"
         return
     yield (
-        f"{block_text}: {answer.served} logs returned, {len(missing)} added; "
+        f"{block_text}: {answer.served} logs returned, {len(missing_rows)} added; "
         f"{describe_rebuild(answer.rebuilt)}"
     )
 
@@ -253,14 +253,16 @@ def show_or_accept_refusal(
             with open_write_session(records.store, "resync refusal", dry_run=False) as (uow, _):
                 block_refusal = accept_refused_block(uow, reason.strip())
     if as_json:
-        refused = (
+        refused_block = (
             None
             if block_refusal is None
             else RefusedBlock(block=block_refusal.number, check=block_refusal.check)
         )
         refusal_text = None if block_refusal is None else block_refusal.reason
         is_accepted = accept and not dry_run
-        print_model(RefusalAnswer(refused=refused, reason=refusal_text, accepted=is_accepted))
+        print_model(
+            RefusalAnswer(refused=refused_block, reason=refusal_text, accepted=is_accepted)
+        )
         return
     for line in _render_refusal(block_refusal, is_accepted=accept and not dry_run):
         typer.echo(line)
@@ -299,13 +301,13 @@ def list_dead_letters(
 ) -> None:
     """List undecodable logs and calls, also while the daemon is running."""
     with open_records(load_config(config)) as records:
-        letters = list_open_dead_letters(records.store)
+        dead_letters = list_open_dead_letters(records.store)
     if as_json:
-        print_model([build_dead_letter_entry(letter) for letter in letters])
-    elif letters:
+        print_model([build_dead_letter_entry(letter) for letter in dead_letters])
+    elif dead_letters:
         print_table(
             _LETTER_COLUMNS,
-            [_format_dead_letter(dead_letter) for dead_letter in letters],
+            [_format_dead_letter(dead_letter) for dead_letter in dead_letters],
             left_columns=("name", "error"),
         )
     else:

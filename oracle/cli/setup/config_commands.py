@@ -168,11 +168,13 @@ def _describe_rules_hash(config: Config, reader: EventReader) -> str:
 def _describe_rules(config: Config) -> str:
     rules = build_configured_rules(config)
     exclusion_seconds = compute_max_exclusion_seconds(rules)
-    changed = ", ".join(f"{name} = {text}" for name, text in compute_rule_changes(rules).items())
+    changes_text = ", ".join(
+        f"{name} = {text}" for name, text in compute_rule_changes(rules).items()
+    )
     return (
         f"{format_rule_set(identify_rules(rules))}, "
-        f"{f'changed: {changed}' if changed else 'as published'}; one timeout excludes for at "
-        f"most {exclusion_seconds} s"
+        f"{f'changed: {changes_text}' if changes_text else 'as published'}; one timeout excludes "
+        f"for at most {exclusion_seconds} s"
     )
 
 
@@ -189,8 +191,8 @@ def _check_database(config: Config) -> str:
 
 def _estimate_rpc_cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
     """Estimate the RPC cost of following the chain at the preferred endpoint, as text."""
-    facts = next(iter(chain.endpoints)).capabilities
-    return str(estimate_rpc_costs(reader, build_verification_policy(config.verify), facts))
+    capabilities = next(iter(chain.endpoints)).capabilities
+    return str(estimate_rpc_costs(reader, build_verification_policy(config.verify), capabilities))
 
 
 def _check_keys(config: Config, open_key: OpenKey, findings: _CheckFindings) -> str:
@@ -351,8 +353,8 @@ def _check_contract(
             findings.warnings.append(
                 f"the transmitter {payer_address} has no ether: nothing can be sent"
             )
-    expected = build_expected_contract(config, reader, keys)
-    contract_state, mismatches = inspect_roots_contract(pool_view, address, expected)
+    expected_contract = build_expected_contract(config, reader, keys)
+    contract_state, mismatches = inspect_roots_contract(pool_view, address, expected_contract)
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
     limits = contract_state.contract_status.limits

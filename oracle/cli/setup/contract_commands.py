@@ -106,14 +106,14 @@ def check(
     """
     loaded_config = load_config(config)
     address = get_oracle_address(loaded_config)
-    expected = build_expected_contract(
+    expected_contract = build_expected_contract(
         loaded_config,
         open_reader(loaded_config),
         open_reporter_keys(make_key_opener(loaded_config)),
     )
     with open_checked_chain(loaded_config) as chain:
         pool_view = open_report_account(loaded_config, chain).pool_view
-        contract_state, mismatches = inspect_roots_contract(pool_view, address, expected)
+        contract_state, mismatches = inspect_roots_contract(pool_view, address, expected_contract)
         mismatches = [
             *mismatches,
             *_check_kick_target(pool_view, loaded_config, contract_state.target, dev=dev),
@@ -123,7 +123,9 @@ def check(
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []
             first_block = loaded_config.chain.start_block if since_block is None else since_block
-            mismatches += find_contract_weaknesses(pool_view, contract_state, expected.settings)
+            mismatches += find_contract_weaknesses(
+                pool_view, contract_state, expected_contract.settings
+            )
             mismatches += _report_timelock_weaknesses(
                 pool_view, address, contract_state, first_block, proposer_addresses
             )

@@ -230,20 +230,21 @@ def _check_target_has_no_adapter(target: str, adapter: str, contracts: list[str]
 def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
     """Return the requested or the profile's default adapter, or None if none is deployed."""
     address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
-    kind = _find_requested_kick_target(config, name)
-    if kind is None or kind.artifact is None:
+    kick_target = _find_requested_kick_target(config, name)
+    if kick_target is None or kick_target.artifact is None:
         if address_by_contract:
             raise InputError("--contract: not used, because no adapter is deployed")
         return None
     unknown_names = sorted(
-        set(address_by_contract) - set(kind.required_addresses) - {kind.grantor}
+        set(address_by_contract) - set(kick_target.required_addresses) - {kick_target.grantor}
     )
     if unknown_names:
-        needs = ", ".join(kind.required_addresses)
+        required_names = ", ".join(kick_target.required_addresses)
         raise InputError(
-            f"--contract {unknown_names[0]}: not used by {kind.name}; expected one of: {needs}"
+            f"--contract {unknown_names[0]}: not used by {kick_target.name}; expected one of: "
+            f"{required_names}"
         )
-    return PlannedAdapter(kind, {**config.network.contracts, **address_by_contract})
+    return PlannedAdapter(kick_target, {**config.network.contracts, **address_by_contract})
 
 
 def _find_requested_kick_target(config: Config, name: str) -> KickTarget | None:
@@ -259,14 +260,14 @@ def _load_expelled_nodes(config: Config) -> tuple[Address, ...]:
         InputError: the index is behind the final block, so some nodes may be missing.
     """
     with open_checked_chain(config) as chain:
-        final = chain.fetch_heads().final.number
+        final_number = chain.fetch_heads().final.number
     with open_records(config) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        if cursor is None or cursor.number < final:
+        if cursor is None or cursor.number < final_number:
             index_progress = "is empty" if cursor is None else f"ends at block {cursor.number}"
             raise InputError(
-                f"--replace: the database {index_progress}, but block {final} is final; run "
-                "`qos-oracle run --once` first, otherwise expelled nodes would be readmitted"
+                f"--replace: the database {index_progress}, but block {final_number} is final; "
+                "run `qos-oracle run --once` first, otherwise expelled nodes would be readmitted"
             )
         return tuple(
             kick.node for kick in uow.rounds.list_expulsions() if kick.is_expelled(cursor.time)
@@ -295,7 +296,7 @@ def complete_oracle_setup(
         "max_age_seconds": max(DEFAULT_LIMITS.max_age_seconds, min_age),
         **dict(parse_limit(limit_text) for limit_text in limits),
     }
-    tightest = replace(
+    tightest_limits = replace(
         DEFAULT_TIGHTEST,
         # Even with the tightest limits, the contract accepts a round in every period, so that
         # scores do not become stale.
@@ -303,7 +304,9 @@ def complete_oracle_setup(
         max_age_seconds=max(DEFAULT_TIGHTEST.max_age_seconds, min_age),
         anchor_window=limit_by_name["anchor_window"],
     )
-    setup = replace(setup, limits=override_limits(setup.limits, limit_by_name), tightest=tightest)
+    setup = replace(
+        setup, limits=override_limits(setup.limits, limit_by_name), tightest=tightest_limits
+    )
     if dev:
         return replace(setup, floors=NO_FLOORS, kick_floors=NO_KICK_FLOORS)
     return setup

@@ -115,7 +115,7 @@ def probe_endpoints(
         capability_cache = CapabilityCache(store, unix_seconds)
         with open_chain(loaded_config, open_reader(loaded_config), capability_cache) as chain:
             requirements = _build_probe_requirements(loaded_config, chain, store)
-            selected = _select_endpoints(list(chain.endpoints), position)
+            selected_endpoints = _select_endpoints(list(chain.endpoints), position)
             states = chain.endpoints.describe_states()
             proven_wrong = chain.get_proven_wrong_endpoints()
             exclusion_reasons = {name: states[name] for name in proven_wrong}
@@ -129,7 +129,7 @@ def probe_endpoints(
                         exclusion_reasons.get(endpoint.name),
                     ),
                 )
-                for endpoint_number, endpoint in selected
+                for endpoint_number, endpoint in selected_endpoints
             ]
     if as_json:
         print_model([_build_entry(endpoint, probe_results) for endpoint in probe_results])
@@ -296,7 +296,7 @@ def _find_unfit_reason(facts: Capabilities, first_block: int) -> str | None:
 
 def _compute_block_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
     """Return how many blocks an endpoint is behind the highest head of the probed endpoints."""
-    heads = [peer.facts.head.number for peer in results if peer.facts.head is not None]
+    heads = [result.facts.head.number for result in results if result.facts.head is not None]
     return None if result.facts.head is None else max(heads) - result.facts.head.number
 
 

@@ -295,11 +295,12 @@ def _prompt_for_contracts(
 ) -> dict[str, Address]:
     """Prompt for the missing addresses of the profile's contracts, and return all addresses."""
     profile_contracts = load_profile(profile).contracts
-    unknown = sorted(option_addresses.keys() - profile_contracts.keys())
-    if unknown:
+    unknown_names = sorted(option_addresses.keys() - profile_contracts.keys())
+    if unknown_names:
         contract_names = ", ".join(profile_contracts)
         raise InputError(
-            f"--contract {unknown[0]}: not in profile {profile}; expected one of: {contract_names}"
+            f"--contract {unknown_names[0]}: not in profile {profile}; expected one of: "
+            f"{contract_names}"
         )
     address_by_contract = dict(option_addresses)
     for name, contract in profile_contracts.items():

@@ -103,9 +103,9 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
     failed_roles = [entry.role for entry in key_entries if entry.fault is not None]
     if failed_roles:
         raise InputError(f"{config}: these keys cannot be used: {', '.join(failed_roles)}")
-    shared = describe_shared_key(addresses)
-    if shared is not None:
-        raise InputError(f"{config}: {shared}")
+    sharing_text = describe_shared_key(addresses)
+    if sharing_text is not None:
+        raise InputError(f"{config}: {sharing_text}")
 
 
 def describe_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:

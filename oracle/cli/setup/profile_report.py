@@ -80,9 +80,9 @@ def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> st
         return "no scores: the profile emits no task events; a [feed] would have to supply them"
     scores = "scores, from a feed without proofs" if has_feed else "scores"
     starts = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
-    held = "; every kickout is held for an operator" if profile.holds_kickouts else ""
+    hold_note = "; every kickout is held for an operator" if profile.holds_kickouts else ""
     kickouts = _describe_kickout_support(find_default_kick_target(profile.name))
-    return f"{scores}; {kickouts}{held}; {starts}"
+    return f"{scores}; {kickouts}{hold_note}; {starts}"
 
 
 def _describe_kickout_support(target: KickTarget | None) -> str:

@@ -183,11 +183,13 @@ def _check_contract(
 ) -> str:
     """Compare the contract with the configuration: code, rules, signers, limits."""
     reader = open_reader(config)
-    expected = build_expected_contract(config, reader, open_reporter_keys(open_key))
+    expected_contract = build_expected_contract(config, reader, open_reporter_keys(open_key))
     chain = check_chain(config, open_endpoints(), store)
     address = get_oracle_address(config)
     pool_view = open_report_account(config, chain).pool_view
-    contract_configuration, mismatches = inspect_roots_contract(pool_view, address, expected)
+    contract_configuration, mismatches = inspect_roots_contract(
+        pool_view, address, expected_contract
+    )
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))
     check_hot_set_contract(config, pool_view, contract_configuration)
