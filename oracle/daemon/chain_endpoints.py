@@ -36,7 +36,7 @@ class CapabilityCache:
     store: Store | None
     clock: Callable[[], float]
     # Values that are not stored yet, each with its expiry, by endpoint and name.
-    _unstored: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
+    _unstored_facts: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def load_facts(self, endpoint: str) -> dict[str, str]:
@@ -49,7 +49,7 @@ class CapabilityCache:
         with self._lock:
             return value_by_name | {
                 name: value
-                for (learned_endpoint, name), (value, _) in self._unstored.items()
+                for (learned_endpoint, name), (value, _) in self._unstored_facts.items()
                 if learned_endpoint == endpoint
             }
 
@@ -60,7 +60,7 @@ class CapabilityCache:
         """
         expiry_time = None if seconds is None else int(self.clock() + seconds)
         with self._lock:
-            self._unstored[endpoint, key] = value, expiry_time
+            self._unstored_facts[endpoint, key] = value, expiry_time
 
     def store_endpoint_facts(self, epoch: int) -> int:
         """Write the new values to the database, and return their number.
@@ -72,20 +72,20 @@ class CapabilityCache:
         """
         store = self.store
         with self._lock:
-            unstored, self._unstored = self._unstored, {}
-        if store is None or not unstored:
+            unstored_facts, self._unstored_facts = self._unstored_facts, {}
+        if store is None or not unstored_facts:
             return 0
         try:
             with store.transaction() as uow:
                 uow.lease.lock_held_lease(epoch)
                 uow.facts.delete_expired(int(self.clock()))
-                for (endpoint, name), (value, expires) in unstored.items():
+                for (endpoint, name), (value, expires) in unstored_facts.items():
                     uow.facts.set(endpoint, {name: value}, expires)
         except BaseException:
             with self._lock:
-                self._unstored = unstored | self._unstored
+                self._unstored_facts = unstored_facts | self._unstored_facts
             raise
-        return len(unstored)
+        return len(unstored_facts)
 
     def store_chain_facts(self, epoch: int) -> int:
         """Write all new values if any of them is about the chain, and return the number written.
@@ -94,7 +94,9 @@ class CapabilityCache:
         example to know that blocks are verified at a lower level from now on.
         """
         with self._lock:
-            has_chain_facts = any(endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored)
+            has_chain_facts = any(
+                endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored_facts
+            )
         return self.store_endpoint_facts(epoch) if has_chain_facts else 0
 
 

@@ -207,8 +207,8 @@ class DaemonHealth:
         if self.is_stalled:
             findings.append(HealthFinding(Condition.STALLED, "no endpoint shows a new block"))
         if self._answered_at is not None:
-            heads_age = self.liveness.clock() - self._answered_at
-            if heads_age > READY_WITHIN_SECONDS:
+            heads_age_seconds = self.liveness.clock() - self._answered_at
+            if heads_age_seconds > READY_WITHIN_SECONDS:
                 endpoint_states = "".join(
                     f"; {view.endpoint}: {view.state}"
                     for view in self.endpoints
@@ -217,7 +217,8 @@ class DaemonHealth:
                 findings.append(
                     HealthFinding(
                         Condition.NO_ENDPOINT,
-                        f"no endpoint has shown the head for {heads_age:.0f} s{endpoint_states}",
+                        f"no endpoint has shown the head for {heads_age_seconds:.0f} "
+                        f"s{endpoint_states}",
                     )
                 )
         return findings

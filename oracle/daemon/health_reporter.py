@@ -51,7 +51,7 @@ class HealthReporter:
     daemon_health: DaemonHealth
     holder: str
     _stop: threading.Event = field(default_factory=threading.Event)
-    _reported: HealthReport | None = None
+    _reported_health: HealthReport | None = None
     _checks_until_repeat: int = 0
 
     def start_reporting(self) -> None:
@@ -73,7 +73,7 @@ class HealthReporter:
             health = HealthReport.from_findings([*health.findings, low_disk])
         service_metrics.publish_health_metrics(health)
         self._checks_until_repeat -= 1
-        if health == self._reported and self._checks_until_repeat > 0:
+        if health == self._reported_health and self._checks_until_repeat > 0:
             return
         try:
             with self.store.transaction() as uow:
@@ -83,7 +83,7 @@ class HealthReporter:
             # the jobs that use the database report its errors.
             service_metrics.HEALTH_WRITE_FAILURES.inc()
             return
-        self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
+        self._reported_health, self._checks_until_repeat = health, _REPEAT_CHECKS
 
     def _record_downtime(self) -> None:
         """Record for a notice how long no daemon ran before this process."""
@@ -99,11 +99,11 @@ class HealthReporter:
         on a full disk.
         """
         self._stop.set()
-        text = None if failure is None else failure[:_MAX_FAILURE_TEXT]
+        failure_text = None if failure is None else failure[:_MAX_FAILURE_TEXT]
         for _ in range(2):
             try:
                 with self.store.transaction() as uow:
-                    uow.health.record_shutdown(self.holder, text)
+                    uow.health.record_shutdown(self.holder, failure_text)
             except OracleError as error:
                 get_logger().warning("health_write_failed", reason=str(error))
                 # A failing checkpoint must not hide the error that ended the daemon.

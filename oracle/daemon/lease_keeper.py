@@ -122,17 +122,21 @@ def try_acquire_lease(
     """
     with store.read_transaction() as uow:
         previous_state = uow.lease.get_state()
-    is_gone = previous_state.holder is not None and (
+    is_holder_gone = previous_state.holder is not None and (
         get_holder_state(previous_state.holder) is HolderState.GONE
         or (watch is not None and watch.has_stopped_renewing(previous_state))
     )
-    if previous_state.holder is not None and previous_state.seconds_left >= 0 and not is_gone:
+    if (
+        previous_state.holder is not None
+        and previous_state.seconds_left >= 0
+        and not is_holder_gone
+    ):
         return None, previous_state
-    gone_epoch = previous_state.epoch if is_gone else None
+    dead_epoch = previous_state.epoch if is_holder_gone else None
     own_name = build_holder_name(command)
     try:
         with store.transaction() as uow:
-            epoch = uow.lease.acquire(own_name, LEASE_SECONDS, dead_epoch=gone_epoch)
+            epoch = uow.lease.acquire(own_name, LEASE_SECONDS, dead_epoch=dead_epoch)
             lease_state = uow.lease.get_state()
     except UnknownCommitError:
         with store.read_transaction() as uow:
@@ -144,7 +148,7 @@ def try_acquire_lease(
         raise TransientError(
             f"{error}{_terminate_stalled_writer(store, previous_state)}"
         ) from error
-    if is_gone and epoch is not None:
+    if is_holder_gone and epoch is not None:
         get_logger().warning("stale_lease_taken_over", holder=previous_state.holder, epoch=epoch)
     return epoch, lease_state
 

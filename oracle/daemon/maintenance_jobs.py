@@ -245,18 +245,18 @@ class MaintenanceJobs:
         page = f"0x{self._sample_page:02x}"
         self._sample_page = (self._sample_page + 1) % _SAMPLE_PAGES
         try:
-            check = check_state_sample(self.index.archive, page)
+            sample_check = check_state_sample(self.index.archive, page)
         except NoNearbySnapshotError:
             # No snapshot is close to the cursor yet, so the sample cannot be compared with
             # anything.
-            check = None
-        if check is None:
+            sample_check = None
+        if sample_check is None:
             return None
         integrity_metrics.STATE_SAMPLES.inc()
-        integrity_metrics.STATE_DIFFERENCE.set(len(check.differing))
+        integrity_metrics.STATE_DIFFERENCE.set(len(sample_check.differing))
         with self._build_rebuild_options().transaction(self.index.store) as uow:
             had_mismatch = find_state_mismatch(uow) is not None
-            store_sample_result(uow, check)
+            store_sample_result(uow, sample_check)
             mismatch = find_state_mismatch(uow)
         if mismatch is not None and not had_mismatch:
             get_logger().error("state_mismatch", reason=mismatch)

@@ -194,11 +194,13 @@ def call_tool(api: ApiAccess, name: object, arguments: object) -> dict[str, Any]
     tool = TOOLS.get(name) if isinstance(name, str) else None
     if tool is None:
         raise InvalidCallError(f"unknown tool; expected one of: {', '.join(TOOLS)}")
-    expected = {tool.argument} - {None}
-    if not isinstance(arguments, Mapping) or arguments.keys() != expected:
-        raise InvalidCallError(f"arguments: expected {', '.join(map(str, expected)) or 'none'}")
+    expected_names = {tool.argument} - {None}
+    if not isinstance(arguments, Mapping) or arguments.keys() != expected_names:
+        raise InvalidCallError(
+            f"arguments: expected {', '.join(map(str, expected_names)) or 'none'}"
+        )
     values = [quote(value, safe="") for value in arguments.values() if isinstance(value, str)]
-    if len(values) != len(expected) or "" in values:
+    if len(values) != len(expected_names) or "" in values:
         raise InvalidCallError(f"{tool.argument}: expected a text that is not empty")
     response = api.read(tool.path.format(*values))
     is_error = response.status != _OK or len(response.body) > MAX_RESPONSE_BYTES
@@ -278,9 +280,9 @@ def _dispatch_method(api: ApiAccess, method: str, params: object) -> dict[str, A
     if not isinstance(params, dict):
         raise InvalidCallError("params: expected an object")
     if method == "initialize":
-        requested = params.get("protocolVersion")
+        requested_version = params.get("protocolVersion")
         return {
-            "protocolVersion": requested if requested in VERSIONS else VERSIONS[0],
+            "protocolVersion": requested_version if requested_version in VERSIONS else VERSIONS[0],
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "qos-oracle", "version": __version__},
             "instructions": INSTRUCTIONS,

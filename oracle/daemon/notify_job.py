@@ -35,9 +35,9 @@ def open_notify_job(
     takes a late response. Otherwise (`run --once`), the tick waits until the response arrives.
     """
     targets = open_notification_targets(records.config.notify, unix_seconds)
-    subscribers = open_subscriber_deliveries(records)
-    notifier = Notifier(targets, records.store, records.rules, unix_seconds, subscribers)
-    conditions = ConditionNoticeWriter(records.store, time.monotonic, unix_seconds)
+    subscriber_deliveries = open_subscriber_deliveries(records)
+    notifier = Notifier(targets, records.store, records.rules, unix_seconds, subscriber_deliveries)
+    condition_writer = ConditionNoticeWriter(records.store, time.monotonic, unix_seconds)
     heartbeats = [
         Heartbeat(target, section.heartbeat_seconds, time.monotonic)
         for target, section in zip(targets, records.config.notify, strict=True)
@@ -46,7 +46,7 @@ def open_notify_job(
 
     def collect_health() -> None:
         report = health.build_report()
-        conditions.store_condition_notices(report, health.downtime)
+        condition_writer.store_condition_notices(report, health.downtime)
         health.downtime = None
         for heartbeat in heartbeats:
             heartbeat.send_if_due(report, int(unix_seconds()))

@@ -133,10 +133,10 @@ def _fold_shadow_rules(
 def _get_block_time(store: Store, shadow: ShadowFold, block: int) -> int:
     """Return a block's time, or the time of the last event if the header is missing."""
     with store.read_transaction() as uow:
-        stored = find_stored_block(uow, block)
+        stored_block = find_stored_block(uow, block)
     last = shadow.fold.last
-    if stored is not None:
-        return stored.time
+    if stored_block is not None:
+        return stored_block.time
     return 0 if last is None else last.time
 
 
@@ -270,11 +270,11 @@ def build_rule_loss_notices(
         if _is_affected_by_rules(entry)
     }
     kind = NoticeKind.RULES_HIT_YOU
-    notified = set[str]()
+    notified_subjects = set[str]()
     all_subjects = list(entry_by_subject)
     for start in range(0, len(all_subjects), _SUBJECTS_PER_QUERY):
         subjects = all_subjects[start : start + _SUBJECTS_PER_QUERY]
-        notified |= uow.notices.filter_notified_subjects(kind, subjects)
+        notified_subjects |= uow.notices.filter_notified_subjects(kind, subjects)
     return [
         Notice(
             kind,
@@ -293,7 +293,7 @@ def build_rule_loss_notices(
             subject=subject,
         )
         for subject, entry in entry_by_subject.items()
-        if subject not in notified
+        if subject not in notified_subjects
     ]
 
 

@@ -85,7 +85,7 @@ def wait_for_index(
         InputError: the endpoint serves another chain, or its contracts are not the configured
             ones.
     """
-    config, closing, stop = process.config, process.exit_stack, process.stop
+    config, exit_stack, stop = process.config, process.exit_stack, process.stop
 
     def run_check(check: Callable[[], ChainSource], index: Index | None = None) -> None:
         if retry is None:
@@ -98,8 +98,8 @@ def wait_for_index(
             run_check(lambda: check_chain(config, chain))
         if stop.reason is not None:
             return None
-        records = closing.enter_context(open_records(config, create=True))
-    index = closing.enter_context(open_index(records))
+        records = exit_stack.enter_context(open_records(config, create=True))
+    index = exit_stack.enter_context(open_index(records))
     run_check(lambda: get_checked_chain(index), index)
     return None if stop.reason is not None else index
 

@@ -69,7 +69,7 @@ class JobLiveness:
     clock: Clock
     _last_tick_at: dict[str, float] = field(default_factory=dict)
     _max_silence_by_job: dict[str, float] = field(default_factory=dict)
-    _failing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _failures_by_job: dict[str, tuple[int, str]] = field(default_factory=dict)
     _progressed_at: float | None = None
 
     def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
@@ -100,18 +100,18 @@ class JobLiveness:
 
     def record_failure(self, name: str, reason: str) -> int:
         """Record a failed tick that is retried; return the number of consecutive failures."""
-        previous_failures, _ = self._failing.get(name, (0, ""))
-        self._failing[name] = (previous_failures + 1, reason)
+        previous_failures, _ = self._failures_by_job.get(name, (0, ""))
+        self._failures_by_job[name] = (previous_failures + 1, reason)
         return previous_failures + 1
 
     def record_success(self, name: str) -> int:
         """Record a successful tick; return the number of consecutive failures before it."""
-        previous_failures, _ = self._failing.pop(name, (0, ""))
+        previous_failures, _ = self._failures_by_job.pop(name, (0, ""))
         return previous_failures
 
     def get_failing_jobs(self) -> dict[str, tuple[int, str]]:
         """Return the jobs whose last tick failed, each with its failure count and last reason."""
-        return dict(self._failing)
+        return dict(self._failures_by_job)
 
     def get_silent_jobs(self) -> list[str]:
         """Return the jobs that have not ticked for too long."""

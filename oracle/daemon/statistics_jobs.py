@@ -44,10 +44,10 @@ class StatisticsJob:
     ingest: IngestState
     health: DaemonHealth
     _outbox_counter: OutboxCounter = field(default_factory=OutboxCounter)
-    _database_count: StatisticsCollector = field(init=False)
+    _statistics_collector: StatisticsCollector = field(init=False)
 
     def __post_init__(self) -> None:
-        self._database_count = StatisticsCollector(
+        self._statistics_collector = StatisticsCollector(
             self.index.store, self.index.folder, self.ingest.clock
         )
 
@@ -59,7 +59,7 @@ class StatisticsJob:
         self.health.endpoints = refresh_endpoint_views(self.index.chain, self.index.endpoint_facts)
         self._check_system_clock()
         self.index.endpoint_facts.store_endpoint_facts(self.epoch)
-        database_counts = self._database_count.collect_statistics(read_balance(transmitter))
+        database_counts = self._statistics_collector.collect_statistics(read_balance(transmitter))
         if database_counts is not None:
             metrics.publish_statistics(
                 replace(
@@ -68,11 +68,11 @@ class StatisticsJob:
                     kickouts={**database_counts.kickouts, "objected": self._count_objections()},
                 )
             )
-        contexts = {context.role: context for context in self.senders.account_contexts}
+        context_by_role = {context.role: context for context in self.senders.account_contexts}
         contract_reader = None if transmitter is None else reporter
         self.health.record_contract_state(
             update_outbox_metrics(
-                self._outbox_counter, contexts, self.ingest.heads, contract_reader
+                self._outbox_counter, context_by_role, self.ingest.heads, contract_reader
             )
         )
         return None
@@ -94,11 +94,13 @@ class StatisticsJob:
         config = self.index.config
         configured_text = serialize_configured_rules(config, self.index.reader)
         with self.index.store.read_transaction() as uow:
-            missing = describe_missing_rules(uow, configured_text, config.rules.announced_folder)
-        if missing is None:
+            missing_rules = describe_missing_rules(
+                uow, configured_text, config.rules.announced_folder
+            )
+        if missing_rules is None:
             self.health.clear_condition(Condition.ANNOUNCED_RULES_MISSING)
         else:
-            self.health.set_condition(Condition.ANNOUNCED_RULES_MISSING, missing)
+            self.health.set_condition(Condition.ANNOUNCED_RULES_MISSING, missing_rules)
 
     def _count_objections(self) -> int:
         policy = self.index.archive.kickout_policy

@@ -60,12 +60,12 @@ class ConnectionTable(Generic[T]):
 
     def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
         """Add a connection; return the connection evicted in its place and the reason, or None."""
-        surplus = self._find_surplus_connection(network)
-        if surplus is not None:
-            self.remove_connection(surplus[0])
+        surplus_connection = self._find_surplus_connection(network)
+        if surplus_connection is not None:
+            self.remove_connection(surplus_connection[0])
         self._connections[connection] = (network, now)
         self._connections_by_network.setdefault(network, {})[connection] = None
-        return surplus
+        return surplus_connection
 
     def remove_connection(self, connection: T) -> bool:
         """Remove a connection; return whether it was in the table."""
@@ -82,8 +82,8 @@ class ConnectionTable(Generic[T]):
     def remove_expired_connections(self, cutoff: float) -> list[T]:
         """Remove and return all connections that arrived at this time or before."""
         expired_connections = []
-        for connection, (_, since) in self._connections.items():
-            if since > cutoff:
+        for connection, (_, added_at) in self._connections.items():
+            if added_at > cutoff:
                 break
             expired_connections.append(connection)
         return self._remove_connections(expired_connections)
@@ -187,7 +187,7 @@ class Acceptor:
         self._hand_over = hand_over
         self._on_refused = on_refused
         self._is_tls = is_tls
-        self._pending = ConnectionTable[PendingConnection](
+        self._pending_connections = ConnectionTable[PendingConnection](
             get_max_pending_connections(section), section.max_connections_per_address
         )
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -205,12 +205,12 @@ class Acceptor:
         for timer in self._timers.values():
             timer.cancel()
         self._running_loop.remove_reader(self._listening_socket)
-        for connection in self._pending:
+        for connection in self._pending_connections:
             self._drop_connection(connection)
 
     def remove_pending_connection(self, connection: PendingConnection) -> None:
         """Remove a connection that is closed or whose request is complete."""
-        self._pending.remove_connection(connection)
+        self._pending_connections.remove_connection(connection)
 
     @property
     def _running_loop(self) -> asyncio.AbstractEventLoop:
@@ -246,7 +246,7 @@ class Acceptor:
         """
         if error.errno in _RESOURCE_ERRORS:
             self._on_refused("descriptors", "")
-            for connection in self._pending.remove_oldest_half():
+            for connection in self._pending_connections.remove_oldest_half():
                 self._drop_connection(connection)
         self._running_loop.remove_reader(self._listening_socket)
         self._timers["resume"] = self._running_loop.call_later(
@@ -255,7 +255,7 @@ class Acceptor:
 
     def _add_pending_connection(self, connection: PendingConnection) -> None:
         now = self._running_loop.time()
-        closed_connection_and_reason = self._pending.add_connection(
+        closed_connection_and_reason = self._pending_connections.add_connection(
             connection, connection.address, now
         )
         if closed_connection_and_reason is not None:
@@ -287,7 +287,7 @@ class Acceptor:
         if not self._is_tls:
             is_finished = self._read_request_head(connection)
             if is_finished:
-                self._pending.remove_connection(connection)
+                self._pending_connections.remove_connection(connection)
             return is_finished
         # A TLS handshake is not a request, so even after its first byte the connection still
         # counts as waiting.
@@ -296,7 +296,7 @@ class Acceptor:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            self._pending.remove_connection(connection)
+            self._pending_connections.remove_connection(connection)
             self._drop_connection(connection)
             return True
         connection.is_watched = False
@@ -328,7 +328,7 @@ class Acceptor:
 
     def _drop_slow_connections(self) -> None:
         loop = self._running_loop
-        for connection in self._pending.remove_expired_connections(
+        for connection in self._pending_connections.remove_expired_connections(
             loop.time() - self._header_seconds
         ):
             self._drop_connection(connection)

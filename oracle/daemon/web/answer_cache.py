@@ -47,7 +47,7 @@ class SingleFlight(Generic[T]):
 
     def __init__(self, max_answers: int, patience_seconds: float) -> None:
         self._limit = ConcurrencyLimit(max_answers)
-        self._patience = patience_seconds
+        self._max_wait_seconds = patience_seconds
         self._lock = threading.Lock()
         self._pending_by_key: dict[str, _PendingAnswer[T]] = {}
 
@@ -58,20 +58,24 @@ class SingleFlight(Generic[T]):
         the `make` of another thread fails, the thread that waited for it calls its own `make`.
         """
         with self._lock:
-            pending = self._pending_by_key.get(key)
-            is_first = pending is None
-            if pending is None:
-                pending = self._pending_by_key[key] = _PendingAnswer()
+            pending_answer = self._pending_by_key.get(key)
+            is_first = pending_answer is None
+            if pending_answer is None:
+                pending_answer = self._pending_by_key[key] = _PendingAnswer()
         if is_first:
             try:
-                pending.answer = self._make_within_limit(make)
+                pending_answer.answer = self._make_within_limit(make)
             finally:
                 with self._lock:
                     del self._pending_by_key[key]
-                pending.finished.set()
-            return pending.answer
-        pending.finished.wait(self._patience)
-        return pending.answer if pending.answer is not None else self._make_within_limit(make)
+                pending_answer.finished.set()
+            return pending_answer.answer
+        pending_answer.finished.wait(self._max_wait_seconds)
+        return (
+            pending_answer.answer
+            if pending_answer.answer is not None
+            else self._make_within_limit(make)
+        )
 
     def _make_within_limit(self, make: Callable[[], T]) -> T | None:
         with self._limit.try_enter() as is_admitted:
@@ -125,10 +129,10 @@ class AnswerCache:
         self._max_bytes = max_bytes
         self._get_phase = get_phase
         self._clock = clock
-        self._numbers = count()
+        self._request_numbers = count()
         self._lock = threading.Lock()
-        self._bytes = 0
-        self._cached_by_key: OrderedDict[str, _CachedAnswer] = OrderedDict()
+        self._byte_count = 0
+        self._answer_by_key: OrderedDict[str, _CachedAnswer] = OrderedDict()
 
     def get_or_make_response(
         self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
@@ -139,24 +143,24 @@ class AnswerCache:
         computed. Errors of `make`, and errors in opening the snapshot, are raised.
         """
         key = _build_cache_key(request.scope)
-        cached = self._find_cached_response(key)
-        if cached is None:
+        cached_answer = self._find_cached_response(key)
+        if cached_answer is None:
             with open_snapshot(self._source) as snapshot:
                 tag = _build_entity_tag(snapshot.as_of, self._get_phase())
             if _has_current_copy(request, tag):
                 return _build_not_modified_response(tag)
-            cached = self._find_cached_response(key, tag)
-        if cached is None:
+            cached_answer = self._find_cached_response(key, tag)
+        if cached_answer is None:
             made_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
             if made_answer is None or isinstance(made_answer, Response):
                 return made_answer
-            cached = made_answer
-        return _build_response(cached, request)
+            cached_answer = made_answer
+        return _build_response(cached_answer, request)
 
     def get_fresh_response(self, scope: Scope) -> Response | None:
         """Return the cached response to a GET without blocking, or None if none is fresh."""
-        cached = self._find_cached_response(_build_cache_key(scope))
-        return None if cached is None else _build_response(cached, Request(scope))
+        cached_answer = self._find_cached_response(_build_cache_key(scope))
+        return None if cached_answer is None else _build_response(cached_answer, Request(scope))
 
     def make_uncached_response(
         self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
@@ -165,7 +169,7 @@ class AnswerCache:
 
         The result is None if too many answers are being computed.
         """
-        key = f"{request.method} {next(self._numbers)}"
+        key = f"{request.method} {next(self._request_numbers)}"
         answer = flights.get_or_make(key, lambda: _pack_response(make(), 0.0))
         return _build_response(answer, request) if isinstance(answer, _CachedAnswer) else answer
 
@@ -179,14 +183,14 @@ class AnswerCache:
             if is_backfilling(cached_response.as_of)
             else 0.0
         )
-        cached = _pack_response(cached_response, fresh_until)
+        cached_answer = _pack_response(cached_response, fresh_until)
         with self._lock:
             self._evict_response(key)
-            self._cached_by_key[key] = cached
-            self._bytes += len(key) + cached.size
-            while self._bytes > self._max_bytes:
-                self._evict_response(next(iter(self._cached_by_key)))
-        return cached
+            self._answer_by_key[key] = cached_answer
+            self._byte_count += len(key) + cached_answer.size
+            while self._byte_count > self._max_bytes:
+                self._evict_response(next(iter(self._answer_by_key)))
+        return cached_answer
 
     def _find_cached_response(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
         """Return the response that is cached for a key, or None if there is no valid response.
@@ -194,18 +198,22 @@ class AnswerCache:
         If `tag` is given, a response is valid if it has this entity tag, else while it is fresh.
         """
         with self._lock:
-            cached = self._cached_by_key.get(key)
-            if cached is None:
+            cached_answer = self._answer_by_key.get(key)
+            if cached_answer is None:
                 return None
-            if cached.tag != tag if tag is not None else cached.fresh_until <= self._clock():
+            if (
+                cached_answer.tag != tag
+                if tag is not None
+                else cached_answer.fresh_until <= self._clock()
+            ):
                 return None
-            self._cached_by_key.move_to_end(key)
-            return cached
+            self._answer_by_key.move_to_end(key)
+            return cached_answer
 
     def _evict_response(self, key: str) -> None:
-        evicted_answer = self._cached_by_key.pop(key, None)
+        evicted_answer = self._answer_by_key.pop(key, None)
         if evicted_answer is not None:
-            self._bytes -= len(key) + evicted_answer.size
+            self._byte_count -= len(key) + evicted_answer.size
 
 
 class FreshAnswers:
@@ -269,14 +277,18 @@ def _has_current_copy(request: Request, tag: str) -> bool:
     return tag in request.headers.get("if-none-match", "")
 
 
-def _build_response(cached: _CachedAnswer, request: Request) -> Response:
-    if _has_current_copy(request, cached.tag):
-        return _build_not_modified_response(cached.tag)
-    headers = _build_headers(cached.tag)
-    if cached.gzipped_body is not None and "gzip" in request.headers.get("accept-encoding", ""):
+def _build_response(cached_answer: _CachedAnswer, request: Request) -> Response:
+    if _has_current_copy(request, cached_answer.tag):
+        return _build_not_modified_response(cached_answer.tag)
+    headers = _build_headers(cached_answer.tag)
+    if cached_answer.gzipped_body is not None and "gzip" in request.headers.get(
+        "accept-encoding", ""
+    ):
         headers["content-encoding"] = "gzip"
-        return Response(cached.gzipped_body, headers=headers, media_type=cached.media_type)
-    return Response(cached.body, headers=headers, media_type=cached.media_type)
+        return Response(
+            cached_answer.gzipped_body, headers=headers, media_type=cached_answer.media_type
+        )
+    return Response(cached_answer.body, headers=headers, media_type=cached_answer.media_type)
 
 
 def _build_not_modified_response(tag: str) -> Response:

@@ -40,8 +40,8 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
         Restart the process if it returns 503.
         """
-        silent = daemon_health.liveness.get_silent_jobs()
-        return JSONResponse({"silent": silent}, _NOT_NOW if silent else 200)
+        silent_jobs = daemon_health.liveness.get_silent_jobs()
+        return JSONResponse({"silent": silent_jobs}, _NOT_NOW if silent_jobs else 200)
 
     @app.get("/readyz")
     def get_readyz() -> Response:
@@ -127,8 +127,11 @@ def _list_outbox_intents(store: Store) -> list[IntentView]:
     """Return the output of `outbox list --json`."""
     now = int(unix_seconds())
     with store.read_transaction() as uow:
-        newest = uow.outbox.intents.list_newest(_NEWEST_INTENTS)
-        return [build_intent_view(intent, load_sent_state(uow, intent), now) for intent in newest]
+        newest_intents = uow.outbox.intents.list_newest(_NEWEST_INTENTS)
+        return [
+            build_intent_view(intent, load_sent_state(uow, intent), now)
+            for intent in newest_intents
+        ]
 
 
 def _find_database_faults(get_store: Callable[[], Store]) -> list[str]:

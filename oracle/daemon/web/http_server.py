@@ -177,13 +177,13 @@ class _Server(uvicorn.Server):
             self.refusals.record_refusal,
             is_tls=tls_context is not None,
         )
-        self._in_progress: set[PendingConnection] = set()
+        self._active_connections: set[PendingConnection] = set()
         # Connections between two requests. At the limit, the one that has been idle longest is
         # closed.
-        self._idle = ConnectionTable[PendingConnection](
+        self._idle_connections = ConnectionTable[PendingConnection](
             get_max_pending_connections(section), section.max_connections_per_address
         )
-        self._max_in_progress = get_max_concurrent_requests(section) + section.stream_limit
+        self._max_active_connections = get_max_concurrent_requests(section) + section.stream_limit
         self._tasks: set[asyncio.Task[None]] = set()
         self._fault_count = 0
 
@@ -201,23 +201,26 @@ class _Server(uvicorn.Server):
     def mark_request_complete(self, connection: PendingConnection) -> bool:
         """Record a complete request; return False if too many requests are being handled."""
         self._acceptor.remove_pending_connection(connection)
-        self._idle.remove_connection(connection)
-        if connection not in self._in_progress and len(self._in_progress) >= self._max_in_progress:
+        self._idle_connections.remove_connection(connection)
+        if (
+            connection not in self._active_connections
+            and len(self._active_connections) >= self._max_active_connections
+        ):
             self.refusals.record_refusal("answers", connection.address)
             return False
-        self._in_progress.add(connection)
+        self._active_connections.add(connection)
         return True
 
     def mark_connection_closed(self, connection: PendingConnection) -> None:
         self._acceptor.remove_pending_connection(connection)
-        self._idle.remove_connection(connection)
-        self._in_progress.discard(connection)
+        self._idle_connections.remove_connection(connection)
+        self._active_connections.discard(connection)
 
     def mark_request_answered(self, connection: PendingConnection) -> None:
         """Record an answered request; its connection may carry another request."""
-        self._in_progress.discard(connection)
+        self._active_connections.discard(connection)
         now = asyncio.get_running_loop().time()
-        closed_connection_and_reason = self._idle.add_connection(
+        closed_connection_and_reason = self._idle_connections.add_connection(
             connection, connection.address, now
         )
         if closed_connection_and_reason is not None:
@@ -287,7 +290,7 @@ class _HttpConnection(HttpToolsProtocol):
         # True if the current deadline is for a response that the client has yet to receive.
         self._is_sent = False
         # Number of requests whose head was received and whose response is not complete.
-        self._unanswered = 0
+        self._unanswered_requests = 0
         # Number of bytes received since the last complete head or part of a body. They are counted
         # because the parser buffers them without a limit.
         self._head_bytes = 0
@@ -308,12 +311,14 @@ class _HttpConnection(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES:
             self._server.refusals.record_refusal("large", self._connection.address)
             self.transport.abort()
-        elif self._unanswered and not self._server.mark_request_complete(self._connection):
+        elif self._unanswered_requests and not self._server.mark_request_complete(
+            self._connection
+        ):
             self.transport.abort()
 
     @override
     def on_headers_complete(self) -> None:
-        self._unanswered += 1
+        self._unanswered_requests += 1
         self._head_bytes = 0
         super().on_headers_complete()
         if self.parser.should_upgrade():
@@ -327,7 +332,7 @@ class _HttpConnection(HttpToolsProtocol):
 
     @override
     def on_response_complete(self) -> None:
-        self._unanswered -= 1
+        self._unanswered_requests -= 1
         self._is_sent = True
         if not self.transport.get_write_buffer_size():
             self._cancel_request_deadline()
@@ -335,7 +340,7 @@ class _HttpConnection(HttpToolsProtocol):
             self._server.mark_request_answered(self._connection)
         # The base method also processes bytes that have arrived in the meantime.
         super().on_response_complete()
-        if self._unanswered and not self.transport.is_closing():
+        if self._unanswered_requests and not self.transport.is_closing():
             self._start_request_deadline()
             if not self._server.mark_request_complete(self._connection):
                 self.transport.abort()
@@ -362,11 +367,13 @@ class _HttpConnection(HttpToolsProtocol):
             # The client received the response in time. If its next request has arrived meanwhile,
             # that request gets a deadline of its own.
             self._deadline = None
-            if self._unanswered:
+            if self._unanswered_requests:
                 self._start_request_deadline()
             return
         # A stream never ends, so its deadline only applies while bytes wait for the client.
-        has_streaming_request = self._unanswered > 0 and self._server.section.stream_limit > 0
+        has_streaming_request = (
+            self._unanswered_requests > 0 and self._server.section.stream_limit > 0
+        )
         is_stream = has_streaming_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
             seconds = self._server.section.response_timeout_seconds

@@ -49,8 +49,8 @@ def _get_max_connections(section: ListenerSection) -> int:
     descriptor_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptor_limit == resource.RLIM_INFINITY:
         return section.max_connections
-    share = max(_MIN_CONNECTIONS, descriptor_limit // _DESCRIPTOR_SHARE)
-    return min(section.max_connections, share)
+    max_connections = max(_MIN_CONNECTIONS, descriptor_limit // _DESCRIPTOR_SHARE)
+    return min(section.max_connections, max_connections)
 
 
 def build_tls_context(section: ListenerSection) -> ssl.SSLContext | None:

@@ -214,8 +214,8 @@ class ApiAnswers:
         except OracleError as error:
             self._log_hidden_error(error)
             return build_problem_from_error(error)
-        too_many = "too many concurrent requests; retry later"
-        return response or build_problem_response(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
+        overload_message = "too many concurrent requests; retry later"
+        return response or build_problem_response(HTTPStatus.SERVICE_UNAVAILABLE, overload_message)
 
     def _log_hidden_error(self, error: OracleError) -> None:
         """Log an error whose text is not in the response, if it is the 1st, 2nd, 4th, 8th …."""

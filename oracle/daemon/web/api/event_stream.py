@@ -115,7 +115,7 @@ class EventStreams:
         self._batches: dict[EventCursor, _EventBatch] = {}
         self._changed = asyncio.Event()
         self._commits = source.archive.store.watch_commits()
-        self._watch: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
         self._lock: asyncio.Lock | None = None
 
     @contextmanager
@@ -123,15 +123,15 @@ class EventStreams:
         """Count an open stream of a client, and watch the index while any stream is open."""
         network = get_client_network(address)
         self._open_by_network[network] += 1
-        if self._watch is None:
-            self._watch = asyncio.get_running_loop().create_task(self._watch_index())
+        if self._watch_task is None:
+            self._watch_task = asyncio.get_running_loop().create_task(self._watch_index())
         try:
             yield
         finally:
             self._open_by_network -= Counter((network,))
             if not self._open_by_network:
-                self._watch.cancel()
-                self._watch = None
+                self._watch_task.cancel()
+                self._watch_task = None
 
     def find_capacity_problem(self, address: str) -> Response | None:
         """Return a 503 or 429 response if the server or the client has too many streams."""
@@ -167,8 +167,8 @@ class EventStreams:
         if self.epoch == epoch:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)
-        if self._watch is not None and self._watch.done():
-            self._watch.result()
+        if self._watch_task is not None and self._watch_task.done():
+            self._watch_task.result()
 
     async def check_for_change(self) -> None:
         """Check whether the index has changed, and wake the waiting streams."""

@@ -129,16 +129,16 @@ def create_read_api(
 
 def _raise_path_error(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
     """Raise an error with status 405 if the path exists with other methods, else 404."""
-    allowed = {
+    methods = {
         method
         for route in routes
         if isinstance(route, Route) and route.matches(request.scope)[0] is Match.PARTIAL
         for method in route.methods or ()
     }
-    if "GET" in allowed:
-        allowed.add("HEAD")
-    if allowed:
-        allowed_methods = ", ".join(sorted(allowed))
+    if "GET" in methods:
+        methods.add("HEAD")
+    if methods:
+        allowed_methods = ", ".join(sorted(methods))
         raise HTTPException(
             HTTPStatus.METHOD_NOT_ALLOWED,
             f"/v1/{path}: method {request.method} is not allowed; expected {allowed_methods}",

@@ -145,11 +145,13 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     """Show the newest rounds that the contract accepted."""
     accepted_rounds = snapshot.uow.rounds.list_accepted(_NEWEST)[::-1]
     pieced_rounds = {
-        accepted.round: load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
-        for accepted in accepted_rounds
+        accepted_round.round: load_pieced_round(
+            snapshot.uow, snapshot.source.leaves, accepted_round
+        )
+        for accepted_round in accepted_rounds
     }
     rounds_by_day = groupby(
-        accepted_rounds, lambda accepted: format_utc(accepted.time, "%A, %d %B %Y")
+        accepted_rounds, lambda accepted_round: format_utc(accepted_round.time, "%A, %d %B %Y")
     )
     return render_template(
         "rounds.html",
@@ -211,13 +213,15 @@ def _list_lane_changes(
         return 0, []
     old_and_new_lanes = zip_longest(old_lanes or (), lanes, fillvalue=NEVER_REPORTED)
     lane_change_by_seat = {
-        seat: (old, new) for seat, (old, new) in enumerate(old_and_new_lanes) if old != new
+        seat: (old_lane, new_lane)
+        for seat, (old_lane, new_lane) in enumerate(old_and_new_lanes)
+        if old_lane != new_lane
     }
     shown_changes = dict(islice(lane_change_by_seat.items(), _MAX_CHANGES))
     node_by_seat = uow.nodes.get_address_by_seat(shown_changes)
     return len(lane_change_by_seat), [
-        (node_by_seat[seat], format_lane(old), format_lane(new))
-        for seat, (old, new) in shown_changes.items()
+        (node_by_seat[seat], format_lane(old_lane), format_lane(new_lane))
+        for seat, (old_lane, new_lane) in shown_changes.items()
         if seat in node_by_seat
     ]
 
@@ -271,10 +275,9 @@ def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
     )
     if not first_places_needed:
         return ""
-    row = "" if first_places_needed == 1 else " in a row"
-    return (
-        f"{capitalize_first(format_count(first_places_needed, 'first place'))}{row} would stop it."
-    )
+    streak_suffix = "" if first_places_needed == 1 else " in a row"
+    count_text = capitalize_first(format_count(first_places_needed, "first place"))
+    return f"{count_text}{streak_suffix} would stop it."
 
 
 def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
@@ -313,8 +316,8 @@ def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 def _group_by_seed_block(draws: Iterable[StoredDraw]) -> list[tuple[int, list[StoredDraw]]]:
     """Return the draws grouped by seed block, newest block first."""
-    in_order = sorted(draws, key=lambda draw: (-draw.seed_block, draw.number_in_block))
-    draws_by_seed_block = groupby(in_order, key=lambda draw: draw.seed_block)
+    sorted_draws = sorted(draws, key=lambda draw: (-draw.seed_block, draw.number_in_block))
+    draws_by_seed_block = groupby(sorted_draws, key=lambda draw: draw.seed_block)
     return [(block, list(draws_of_block)) for block, draws_of_block in draws_by_seed_block]
 
 

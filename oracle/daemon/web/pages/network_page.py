@@ -186,15 +186,15 @@ def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCurs
     first_time = max(0, snapshot.cursor.time - _FEED_SECONDS)
     # One more row is read than is shown, because the oldest row may lack reports.
     row_count = _ROWS + 1
-    since = snapshot.uow.activity.find_time_of_recent_changes(
+    start_time = snapshot.uow.activity.find_time_of_recent_changes(
         row_count, first_time, snapshot.cursor.number
     )
-    events, newest = load_newest_events(snapshot, since, _MAX_EVENTS)
+    events, newest_cursor = load_newest_events(snapshot, start_time, _MAX_EVENTS)
     event_rows = merge_consecutive_reports(reversed(events))
-    if len(event_rows) < row_count and since > first_time:
-        events, newest = load_newest_events(snapshot, first_time, _MAX_EVENTS)
+    if len(event_rows) < row_count and start_time > first_time:
+        events, newest_cursor = load_newest_events(snapshot, first_time, _MAX_EVENTS)
         event_rows = merge_consecutive_reports(reversed(events))
-    return event_rows[:_ROWS], newest
+    return event_rows[:_ROWS], newest_cursor
 
 
 def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:

@@ -385,15 +385,15 @@ def _choose_tick_format(first: int, last: int) -> str:
 
 def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
     """Return the label of a score's bar, whose colour and text both show the rank."""
-    points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
+    points_text = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
         # The score comes from two rounds, each with its own rank, so there is no single rank.
-        return ScoreLabel(entry.task, "first" if entry.score else "none", points)
+        return ScoreLabel(entry.task, "first" if entry.score else "none", points_text)
     if entry.rank is None:
-        return ScoreLabel(entry.task, "none", f"No answer: {points}")
+        return ScoreLabel(entry.task, "none", f"No answer: {points_text}")
     label_tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
     return ScoreLabel(
-        entry.task, label_tone, f"{capitalize_first(format_rank(entry.rank))}: {points}"
+        entry.task, label_tone, f"{capitalize_first(format_rank(entry.rank))}: {points_text}"
     )
 
 
@@ -417,12 +417,14 @@ def describe_exclusion(node_view: NodeView) -> str:
             f"Reliability is {reliability}, below the threshold. Exclusion ends in {time_left}, "
             f"at {exclusion_end}."
         )
-    steps = node_view.lift.timeouts
+    timeout_count = node_view.lift.timeouts
     sentence = f"Reliability is {reliability}; under {exclusion_threshold} a node is excluded."
-    if not steps:
+    if not timeout_count:
         return sentence
-    timeouts = capitalize_first(format_count(steps, "timeout"))
-    return f"{sentence} {timeouts}{'' if steps == 1 else ' in a row'} would exclude the node."
+    timeouts = capitalize_first(format_count(timeout_count, "timeout"))
+    return (
+        f"{sentence} {timeouts}{'' if timeout_count == 1 else ' in a row'} would exclude the node."
+    )
 
 
 def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:
@@ -442,20 +444,20 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
         return (
             f"A kickout needs {format_count(kickout.pool_size, 'score')}, and there is none yet."
         )
-    margin = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
+    margin_text = f"The mean of its scores is {format_two_digits(kickout.mean)} points"
     scores_left = kickout.pool_size - kickout.scores
     if node_view.row.legacy is not None and not kickout.is_due:
         return (
-            f"{margin} in this window; from {format_count(kickout.pool_size, 'task')} of a window "
-            f"on, a kickout is due under {format_two_digits(kickout.below)}."
+            f"{margin_text} in this window; from {format_count(kickout.pool_size, 'task')} of a "
+            f"window on, a kickout is due under {format_two_digits(kickout.below)}."
         )
     if kickout.is_due:
-        return f"{margin}, under {format_two_digits(kickout.below)}: a kickout is due."
+        return f"{margin_text}, under {format_two_digits(kickout.below)}: a kickout is due."
     if scores_left > 0:
         return (
-            f"{margin}; a kickout needs a full pool under {format_two_digits(kickout.below)}, and "
-            f"{format_count(scores_left, 'score')} {'is' if scores_left == 1 else 'are'} still to "
-            "come."
+            f"{margin_text}; a kickout needs a full pool under "
+            f"{format_two_digits(kickout.below)}, and {format_count(scores_left, 'score')} "
+            f"{'is' if scores_left == 1 else 'are'} still to come."
         )
     zero_scores = node_view.lift.zeros
     zeros_text = (
@@ -464,7 +466,7 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
         if zero_scores
         else ""
     )
-    return f"{margin}; a kickout is due under {format_two_digits(kickout.below)}{zeros_text}."
+    return f"{margin_text}; a kickout is due under {format_two_digits(kickout.below)}{zeros_text}."
 
 
 def describe_marked_timeouts(history: NodeHistory) -> str | None:
@@ -476,8 +478,8 @@ def describe_marked_timeouts(history: NodeHistory) -> str | None:
 def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
     """Return the number of counted scores that are timeouts marked by incidents."""
     unanswered_tasks = {entry.task for entry in entries if entry.elapsed is None}
-    marked = {mark.task for mark in history.marks if mark.incident is not None}
-    return len(unanswered_tasks & marked)
+    marked_tasks = {mark.task for mark in history.marks if mark.incident is not None}
+    return len(unanswered_tasks & marked_tasks)
 
 
 def describe_chart_mark(mark: HistoryMark) -> str:

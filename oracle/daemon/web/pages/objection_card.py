@@ -36,12 +36,12 @@ def build_objection_values(
 ) -> dict[str, Any]:
     """Return the objections of a node, whether its owner may object, and the form's values."""
     due_since = node.kickout_due_time
-    posted = _find_pending_post(snapshot, node)
+    posted_entry = _find_pending_post(snapshot, node)
     has_objected = any(entry.due_since == due_since for entry in entries)
-    may_object = due_since is not None and not has_objected and not _is_under_way(posted)
+    may_object = due_since is not None and not has_objected and not _is_under_way(posted_entry)
     return {
         "objections": [(entry, describe_objection_state(entry)) for entry in entries],
-        "posted": posted,
+        "posted": posted_entry,
         "due_since": due_since,
         "may_object": may_object,
         "objection_form": _build_objection_form(snapshot, node.address, due_since)

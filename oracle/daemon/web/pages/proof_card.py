@@ -48,10 +48,10 @@ class ProofCard:
 
 def get_accepted_round(snapshot: ApiSnapshot, round_number: int) -> RoundAccepted:
     """Return an accepted round; raise NotFoundError if the round was not accepted."""
-    accepted = snapshot.uow.rounds.find_accepted_round(round_number)
-    if accepted is None:
+    accepted_round = snapshot.uow.rounds.find_accepted_round(round_number)
+    if accepted_round is None:
         raise NotFoundError(f"round {round_number} is not an accepted round of the indexed blocks")
-    return accepted
+    return accepted_round
 
 
 def build_requested_proof_card(
@@ -68,25 +68,25 @@ def build_requested_proof_card(
     """
     round_text = request.get_query_field("round")
     if round_text is not None:
-        accepted = get_accepted_round(snapshot, parse_round_number(round_text))
-        return build_proof_card(snapshot, address, accepted)
+        accepted_round = get_accepted_round(snapshot, parse_round_number(round_text))
+        return build_proof_card(snapshot, address, accepted_round)
     newest_rounds = snapshot.uow.rounds.list_accepted_below(None, 1)
     return build_proof_card(snapshot, address, newest_rounds[0]) if newest_rounds else None
 
 
 def build_proof_card(
-    snapshot: ApiSnapshot, address: Address, accepted: RoundAccepted
+    snapshot: ApiSnapshot, address: Address, accepted_round: RoundAccepted
 ) -> ProofCard:
     """Return the proof of an address in an accepted round, as shown on pages."""
     domain = load_domain(snapshot.uow)
-    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
+    pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted_round)
     return ProofCard(
         address=address,
-        round=accepted.round,
-        as_of=accepted.as_of,
-        as_of_hash=accepted.as_of_hash,
+        round=accepted_round.round,
+        as_of=accepted_round.as_of,
+        as_of_hash=accepted_round.as_of_hash,
         chain_id=domain.chain_id,
         oracle=domain.contract,
-        root=accepted.root,
+        root=accepted_round.root,
         summary=None if pieced_round is None else ProofSummary.from_summary(pieced_round.summary),
     )
