@@ -94,11 +94,15 @@ def _run_npm_install(folder: Path, npm: list[str]) -> None:
             shutil.copyfile(find_shipped_path(name), folder / name)
     npm_arguments = ["ci"] if is_locked else ["install", f"{package_name}@{_VERSION}"]
     command = [*npm, *npm_arguments, "--ignore-scripts", "--no-fund", "--no-audit"]
-    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us
-    if completed.returncode:
+    completed_process = subprocess.run(  # noqa: S603 - npm, found by us
+        command, cwd=folder, capture_output=True, text=True, check=False
+    )
+    if completed_process.returncode:
         # Skip the last line. It names a log file, but not the cause.
         error_lines = [
-            line for line in completed.stderr.splitlines() if line and "complete log" not in line
+            line
+            for line in completed_process.stderr.splitlines()
+            if line and "complete log" not in line
         ]
         reason = (error_lines or ["no reason given"])[-1]
         raise InputError(f"npm could not install {package_name}: {reason}")

@@ -209,5 +209,5 @@ class CheckSchedule:
             self._stakes.stop_updates()
 
     def _list_start_functions(self) -> list[Callable[[], None]]:
-        stakes = [] if self._stakes is None else [self._stakes.start_updates]
-        return [*stakes, *(chain.start_checks for chain in self._chains)]
+        stake_starters = [] if self._stakes is None else [self._stakes.start_updates]
+        return [*stake_starters, *(chain.start_checks for chain in self._chains)]

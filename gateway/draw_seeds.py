@@ -45,14 +45,14 @@ class DrawSeeds:
         self._epoch_ms = epoch_ms
         self._random_bytes = random_bytes
         self._on_new_epoch = on_new_epoch
-        self._past: list[DrawEpoch] = []
-        self._current: DrawEpoch | None = None
-        self._following: DrawEpoch | None = None
+        self._past_epochs: list[DrawEpoch] = []
+        self._current_epoch: DrawEpoch | None = None
+        self._next_epoch: DrawEpoch | None = None
         self._counter = 0
 
-    def restore_past_epochs(self, past: list[DrawEpoch]) -> None:
+    def restore_past_epochs(self, past_epochs: list[DrawEpoch]) -> None:
         """Set the past epochs after a restart, oldest first; their seeds are not used again."""
-        self._past = past[-_MAX_SHOWN:]
+        self._past_epochs = past_epochs[-_MAX_SHOWN:]
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:
         """Reserve `count` counters of the current epoch.
@@ -66,29 +66,29 @@ class DrawSeeds:
 
     def get_or_create_epoch(self, now: int) -> DrawEpoch:
         """Return the epoch at `now`, and create it if necessary."""
-        current = self._current
+        current = self._current_epoch
         if current is not None and now < current.end:
             return current
         ended_epochs = [
             ended_epoch
-            for ended_epoch in (current, self._following)
+            for ended_epoch in (current, self._next_epoch)
             if ended_epoch is not None and ended_epoch.end <= now
         ]
-        self._past = [*self._past, *ended_epochs][-_MAX_SHOWN:]
-        next_epoch = self._following
+        self._past_epochs = [*self._past_epochs, *ended_epochs][-_MAX_SHOWN:]
+        next_epoch = self._next_epoch
         if next_epoch is None or next_epoch.end <= now:
             next_epoch = self._create_epoch(now)
-        self._current, self._counter = next_epoch, 0
-        self._following = self._create_epoch(next_epoch.end)
+        self._current_epoch, self._counter = next_epoch, 0
+        self._next_epoch = self._create_epoch(next_epoch.end)
         return next_epoch
 
     def list_ended_and_open_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
         current_epoch = self.get_or_create_epoch(now)
         open_epochs = (
-            [current_epoch] if self._following is None else [current_epoch, self._following]
+            [current_epoch] if self._next_epoch is None else [current_epoch, self._next_epoch]
         )
-        return list(self._past), open_epochs
+        return list(self._past_epochs), open_epochs
 
     def _create_epoch(self, start: int) -> DrawEpoch:
         seed = self._random_bytes(_SEED_BYTES)

@@ -78,27 +78,31 @@ class GatewayRecords:
         count_outcome = self.record_accepted_outcome
         late_count = repeated_count = 0
         accepted_outcomes: list[ReportedOutcome] = []
-        for reported in outcome_batch:
-            time_ms = reported.outcome.t_ms
+        for reported_outcome in outcome_batch:
+            time_ms = reported_outcome.outcome.t_ms
             if time_ms <= window_start:
                 late_count += 1
-            elif reported.id is not None and self._test_and_set_outcome_id(reported.id, now):
+            elif reported_outcome.id is not None and self._test_and_set_outcome_id(
+                reported_outcome.id, now
+            ):
                 repeated_count += 1
             else:
-                dated_outcome = reported if time_ms <= now else _with_time(reported, now)
+                dated_outcome = (
+                    reported_outcome if time_ms <= now else _with_time(reported_outcome, now)
+                )
                 count_outcome(dated_outcome)
                 accepted_outcomes.append(dated_outcome)
         self._batches.append((now + self._rules.window_ms, len(accepted_outcomes)))
         self._live_outcomes += len(accepted_outcomes)
         return OutcomeCounts(len(accepted_outcomes), repeated_count, late_count), accepted_outcomes
 
-    def record_accepted_outcome(self, reported: ReportedOutcome) -> None:
+    def record_accepted_outcome(self, reported_outcome: ReportedOutcome) -> None:
         """Record one accepted outcome, either new or restored after a restart."""
-        outcome = reported[0]
+        outcome = reported_outcome[0]
         self._last_seen_by_node[outcome.node] = outcome.t_ms
         self._selector.record_outcome(outcome)
         if outcome.kind in SESSION_ENDING_KINDS:
-            session_key = outcome.chain, reported.session, outcome.node
+            session_key = outcome.chain, reported_outcome.session, outcome.node
             self._session_exclusions[session_key] = outcome.t_ms + self._rules.session_exclusion_ms
 
     def record_passed_check(self, chain: str, node: str, time_ms: int) -> None:
@@ -160,7 +164,8 @@ class GatewayRecords:
         node_count = len(self._last_seen_by_node) + batch_size
         if node_count > rules.max_nodes:
             node_count = len(
-                self._last_seen_by_node.keys() | {reported.outcome.node for reported in batch}
+                self._last_seen_by_node.keys()
+                | {reported_outcome.outcome.node for reported_outcome in batch}
             )
         chain_count = len(self._selector.chains)
         if chain_count + batch_size > rules.max_chains:
@@ -181,12 +186,14 @@ class GatewayRecords:
         self._pruned_at = now
         while self._batches and self._batches[0][0] <= now:
             self._live_outcomes -= self._batches.popleft()[1]
-        for outcome_id, until in list(self._expiry_by_id.items()):
-            if now < until:
+        for outcome_id, expiry_ms in list(self._expiry_by_id.items()):
+            if now < expiry_ms:
                 break
             del self._expiry_by_id[outcome_id]
         self._session_exclusions = {
-            key: until for key, until in self._session_exclusions.items() if now < until
+            key: expiry_ms
+            for key, expiry_ms in self._session_exclusions.items()
+            if now < expiry_ms
         }
         oldest_kept_ms = now - self._rules.retention_ms
         for node in [
@@ -198,5 +205,5 @@ class GatewayRecords:
             self._selector.reset_node(node)
 
 
-def _with_time(reported: ReportedOutcome, now: int) -> ReportedOutcome:
-    return reported._replace(outcome=reported.outcome._replace(t_ms=now))
+def _with_time(reported_outcome: ReportedOutcome, now: int) -> ReportedOutcome:
+    return reported_outcome._replace(outcome=reported_outcome.outcome._replace(t_ms=now))

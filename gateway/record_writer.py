@@ -64,8 +64,8 @@ class RecordWriter:
         self._epochs: list[StoredEpoch] = []
         self._checks: dict[tuple[str, str], StoredCheck] = {}
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._wake = threading.Event()
+        self._end_event = threading.Event()
+        self._wake_event = threading.Event()
         self._thread = threading.Thread(
             target=self._run_writes, name="gateway writer", daemon=True
         )
@@ -80,8 +80,8 @@ class RecordWriter:
 
     def stop_writing(self) -> None:
         """Write the remaining records, and stop the thread."""
-        self._ended.set()
-        self._wake.set()
+        self._end_event.set()
+        self._wake_event.set()
         if self._thread.is_alive():
             self._thread.join()
         self.write_queued_records()
@@ -100,7 +100,7 @@ class RecordWriter:
                 future.set_result(is_all_stored)
                 return future
             self._waiting_futures.append((self._next_number, future))
-        self._wake.set()
+        self._wake_event.set()
         return future
 
     def enqueue_outcomes(self, outcomes: Sequence[ReportedOutcome], now_ms: int) -> None:
@@ -160,13 +160,13 @@ class RecordWriter:
 
     def _run_writes(self) -> None:
         try:
-            while not self._ended.is_set():
+            while not self._end_event.is_set():
                 # A request that waits for its outcomes wakes the writer. After a failure, the
                 # writer waits before the next attempt nevertheless.
-                self._wake.wait(_WRITE_INTERVAL_SECONDS)
+                self._wake_event.wait(_WRITE_INTERVAL_SECONDS)
                 if self.failure is not None:
-                    self._ended.wait(_WRITE_INTERVAL_SECONDS)
-                self._wake.clear()
+                    self._end_event.wait(_WRITE_INTERVAL_SECONDS)
+                self._wake_event.clear()
                 self._before_write()
                 self.write_queued_records()
         except BaseException as error:

@@ -172,23 +172,23 @@ def _build_located_error(body_type: Any, body: bytes, message: str) -> BodyError
     return BodyError(message, field=_find_faulty_field(decoded_body, body_type))
 
 
-def _find_faulty_field(decoded: object, struct_type: Any) -> str | None:  # noqa: ANN401  a type
-    if not isinstance(decoded, dict):
+def _find_faulty_field(decoded_body: object, struct_type: Any) -> str | None:  # noqa: ANN401  a type
+    if not isinstance(decoded_body, dict):
         return None
     fields = {
         struct_field.encode_name: struct_field
         for struct_field in msgspec.structs.fields(struct_type)
     }
-    unknown_names = [name for name in decoded if name not in fields]
+    unknown_names = [name for name in decoded_body if name not in fields]
     missing_names = [
         name
         for name, required_field in fields.items()
-        if required_field.required and name not in decoded
+        if required_field.required and name not in decoded_body
     ]
     invalid_names = [
         name
         for name, typed_field in fields.items()
-        if name in decoded and not _is_valid(decoded[name], typed_field.type)
+        if name in decoded_body and not _is_valid(decoded_body[name], typed_field.type)
     ]
     return next(iter([*unknown_names, *missing_names, *invalid_names]), None)
 

@@ -139,9 +139,9 @@ class SelectionService:
         ):
             gateway_metrics.NODES.labels(chain, label).set(node_count)
 
-    def set_staked_nodes(self, members: Iterable[str]) -> None:
+    def set_staked_nodes(self, member_addresses: Iterable[str]) -> None:
         """Set which nodes are staked, for every chain."""
-        staked_nodes = frozenset(members)
+        staked_nodes = frozenset(member_addresses)
         with self._lock:
             for checks in self._selector.checks.values():
                 checks.staked_nodes = staked_nodes
@@ -191,13 +191,13 @@ def _build_stored_check(chain: str, node: str, state: CheckedNode) -> StoredChec
     )  # fmt: skip
 
 
-def _build_checked_node(stored: StoredCheck) -> CheckedNode:
+def _build_checked_node(stored_check: StoredCheck) -> CheckedNode:
     return CheckedNode(
-        at=stored.checked_ms,
-        chain_id=stored.chain_id,
-        height=stored.height,
-        best=stored.best_height,
-        chain_until=stored.chain_until_ms,
-        sync_until=stored.sync_until_ms,
-        fault=stored.fault,
+        at=stored_check.checked_ms,
+        chain_id=stored_check.chain_id,
+        height=stored_check.height,
+        best=stored_check.best_height,
+        chain_until=stored_check.chain_until_ms,
+        sync_until=stored_check.sync_until_ms,
+        fault=stored_check.fault,
     )

@@ -56,18 +56,18 @@ class SessionRanking:
         """Return the same ranking marked as degraded, because no node passed the checks."""
         return replace(self, degraded=True)
 
-    def without_nodes(self, excluded: Collection[str]) -> "SessionRanking":
+    def without_nodes(self, excluded_nodes: Collection[str]) -> "SessionRanking":
         """Return the ranking without the excluded nodes; the other nodes keep their tickets.
 
         If none of the other nodes has tickets, each of them gets one, because drawing a node that
         may fail is better than drawing none.
         """
-        remaining_chances = tuple(pair for pair in self.chances if pair[0] not in excluded)
+        remaining_chances = tuple(pair for pair in self.chances if pair[0] not in excluded_nodes)
         if remaining_chances:
             tickets = _accumulate_tickets(remaining_chances)
             return replace(self, chances=remaining_chances, cumulative_tickets=tickets)
         remaining_chances = tuple(
-            (row.node, 1) for row in self.ranking.rows if row.node not in excluded
+            (row.node, 1) for row in self.ranking.rows if row.node not in excluded_nodes
         )
         tickets = _accumulate_tickets(remaining_chances)
         return replace(self, chances=remaining_chances, cumulative_tickets=tickets, degraded=True)

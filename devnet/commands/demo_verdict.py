@@ -55,7 +55,7 @@ def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
 
 def _format_score_table(summary: DemoSummary) -> list[str]:
     columns = ("node", "selectable", "QoS in its leaf", "proven on chain", "equals the replay")
-    ranked = sorted(summary.nodes, key=lambda node: -node.qos)
+    ranked_nodes = sorted(summary.nodes, key=lambda node: -node.qos)
     rows = [
         (
             node.name,
@@ -64,7 +64,7 @@ def _format_score_table(summary: DemoSummary) -> list[str]:
             "yes" if node.proven else "NO",
             "yes" if node.equal else "NO",
         )
-        for node in ranked
+        for node in ranked_nodes
     ]
     return format_table(columns, rows)
 

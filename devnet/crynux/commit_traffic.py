@@ -66,8 +66,10 @@ class CommitJob:
 
     @property
     def is_fully_committed(self) -> bool:
-        committed = [part for part in self.assignments if part.committed_at is not None]
-        return len(committed) == _NODES_PER_TASK
+        committed_assignments = [
+            assignment for assignment in self.assignments if assignment.committed_at is not None
+        ]
+        return len(committed_assignments) == _NODES_PER_TASK
 
     @property
     def has_ended(self) -> bool:
@@ -149,19 +151,19 @@ class CommitTraffic:
 
     def _build_commitments(self, block_number: int) -> Iterator[Transaction]:
         for job in self._list_open_jobs():
-            for part in job.assignments:
-                if part.committed_at is None and part.is_commit_due(block_number):
-                    part.committed_at = block_number
-                    yield self._build_commitment(job, part)
+            for assignment in job.assignments:
+                if assignment.committed_at is None and assignment.is_commit_due(block_number):
+                    assignment.committed_at = block_number
+                    yield self._build_commitment(job, assignment)
 
-    def _build_commitment(self, job: CommitJob, part: CommitAssignment) -> Transaction:
-        nonce = _NO_HASH[:-1] + bytes([part.round_number + 1])
+    def _build_commitment(self, job: CommitJob, assignment: CommitAssignment) -> Transaction:
+        nonce = _NO_HASH[:-1] + bytes([assignment.round_number + 1])
         commitment = keccak(_compute_result(job) + nonce)
         return self._build_node_transaction(
-            part,
+            assignment,
             "submitTaskResultCommitment",
             job.task_number,
-            part.round_number,
+            assignment.round_number,
             commitment,
             nonce,
         )
@@ -187,11 +189,15 @@ class CommitTraffic:
     def _build_upload_reports(self) -> Iterator[Transaction]:
         """Yield the first discloser's upload report, one block after the last disclosure."""
         for job in self._list_open_jobs():
-            disclosed = [part for part in job.assignments if part.disclosed_at is not None]
-            if len(disclosed) == _NODES_PER_TASK:
+            disclosed_assignments = [
+                disclosed_assignment
+                for disclosed_assignment in job.assignments
+                if disclosed_assignment.disclosed_at is not None
+            ]
+            if len(disclosed_assignments) == _NODES_PER_TASK:
                 job.is_uploaded = True
                 earliest_disclosure = min(
-                    disclosed,
+                    disclosed_assignments,
                     key=lambda assignment: (assignment.disclosed_at, assignment.committed_at or 0),
                 )
                 yield self._build_node_transaction(
@@ -217,9 +223,9 @@ class CommitTraffic:
             yield self._build_creator_transaction("createTask", *order_arguments, value=_FEE)
 
     def _build_node_transaction(
-        self, part: CommitAssignment, function_name: str, *arguments: object
+        self, assignment: CommitAssignment, function_name: str, *arguments: object
     ) -> Transaction:
-        node_address = self._network.nodes[part.node.name]
+        node_address = self._network.nodes[assignment.node.name]
         return self._network.build_transaction(node_address, "Task", function_name, *arguments)
 
     def _build_creator_transaction(

@@ -75,8 +75,8 @@ def _compare_node(
     daemon_row: dict[str, Any],
     replayed_by_node: Mapping[str, dict[str, Any]],
 ) -> NodeComparison:
-    replayed = replayed_by_node.get(daemon_row["node"], {})
-    is_equal = all(daemon_row[name] == replayed.get(name) for name in _COMPARED_FIELDS)
+    replayed_node = replayed_by_node.get(daemon_row["node"], {})
+    is_equal = all(daemon_row[name] == replayed_node.get(name) for name in _COMPARED_FIELDS)
     return NodeComparison(
         name=network.get_node_name(Address(daemon_row["node"])),
         node=Address(daemon_row["node"]),

@@ -106,7 +106,11 @@ class DemoSystem:
     @property
     def replay_options(self) -> Sequence[str]:
         """The options that let `qos-oracle replay` use the same rules."""
-        return ["--rules", self.name, *(f"--set={rule}={n}" for rule, n in self.changes.items())]
+        return [
+            "--rules",
+            self.name,
+            *(f"--set={rule}={value}" for rule, value in self.changes.items()),
+        ]
 
 
 def read_report_settings() -> ReportSettings:

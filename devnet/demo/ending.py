@@ -186,10 +186,10 @@ class DemoSummary:
 def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
     """Withdraw the kicked-out node's stake, simulate its re-join, and return the kickout."""
     hopeless_address = stage.nodes[HOPELESS.name]
-    accused_in = _find_kick_transaction(stage, "KickAccused", hopeless_address)
-    executed_in = _find_kick_transaction(stage, "KickExecuted", hopeless_address)
+    accusation_tx_hash = _find_kick_transaction(stage, "KickAccused", hopeless_address)
+    execution_tx_hash = _find_kick_transaction(stage, "KickExecuted", hopeless_address)
     kicked_out_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
-    if executed_in is not None:
+    if execution_tx_hash is not None:
         stage.chain.mine(
             clock.advance(), [stage.build_transaction(hopeless_address, "TaskNetwork", "withdraw")]
         )
@@ -199,11 +199,16 @@ def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> Kicko
         if log["topics"][1].endswith(hopeless_address[2:])
     ]
     return KickoutOnChain(
-        accused_in=accused_in,
-        executed_in=executed_in,
-        by_stranger={_fetch_sender(stage, accused_in), _fetch_sender(stage, executed_in)}
+        accused_in=accusation_tx_hash,
+        executed_in=execution_tx_hash,
+        by_stranger={
+            _fetch_sender(stage, accusation_tx_hash),
+            _fetch_sender(stage, execution_tx_hash),
+        }
         == {stage.stranger},
-        seen_by_network=any(log["transactionHash"] == executed_in for log in kicked_out_logs),
+        seen_by_network=any(
+            log["transactionHash"] == execution_tx_hash for log in kicked_out_logs
+        ),
         withdrawn=min(sum(withdrawn_amounts), STAKE),
         rejoin=_simulate_rejoin(stage),
     )
@@ -274,9 +279,9 @@ def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
     """
     creator = stage.failing_creator
     timeout_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskTimedOut")
-    created = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskCreated")
+    creation_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskCreated")
     creator_task_keys = {
-        log["topics"][1] for log in created if log["topics"][2].endswith(creator[2:])
+        log["topics"][1] for log in creation_logs if log["topics"][2].endswith(creator[2:])
     }
     incidents = [
         incident

@@ -132,16 +132,16 @@ def _iter_contest_entries(
 def _iter_kickout_entries(
     previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
 ) -> Iterator[FeedEntry]:
-    previously_due = {interval.node for interval in previous.due_kickouts}
+    previously_due_nodes = {interval.node for interval in previous.due_kickouts}
     for interval in current.due_kickouts:
-        if interval.node not in previously_due:
+        if interval.node not in previously_due_nodes:
             row = next(row for row in current.rows if row.address == interval.node)
             text = f"{row.name} is due to be kicked out: {_format_kickout_reason(row)}"
             yield FeedEntry(current.time, current.block, text, "big")
-    currently_due = {interval.node for interval in current.due_kickouts}
+    currently_due_nodes = {interval.node for interval in current.due_kickouts}
     for row in current.rows:
         if (
-            row.address in previously_due - currently_due
+            row.address in previously_due_nodes - currently_due_nodes
             and row.node_scores.status not in _DEPARTURE_TEXTS
         ):
             text = f"{row.name} is no longer due to be kicked out: {_format_kickout_reason(row)}"

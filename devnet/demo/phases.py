@@ -38,17 +38,19 @@ class PhaseTracker:
 
     def __init__(self) -> None:
         self._phase_index = 0
-        self._excluded: frozenset[str] = frozenset()
+        self._excluded_names: frozenset[str] = frozenset()
 
     def update(self, snapshot: DemoSnapshot) -> None:
         """Advance to the last phase whose condition the snapshot meets, but never go back."""
-        excluded = frozenset(row.name for row in snapshot.rows if row.node_scores.is_excluded)
+        excluded_names = frozenset(
+            row.name for row in snapshot.rows if row.node_scores.is_excluded
+        )
         conditions = (
             True,
             snapshot.round_number > 0,
             bool(snapshot.timeouts),
-            bool(excluded),
-            bool(self._excluded - excluded),
+            bool(excluded_names),
+            bool(self._excluded_names - excluded_names),
             bool(snapshot.due_kickouts),
             any(kick.state is KickState.EXPELLED for kick in snapshot.kicks),
         )
@@ -58,7 +60,7 @@ class PhaseTracker:
                 *(act_index for act_index, is_reached in enumerate(conditions) if is_reached),
             ]
         )
-        self._excluded = excluded
+        self._excluded_names = excluded_names
 
     @property
     def title_line(self) -> str:

@@ -125,19 +125,19 @@ class SnapshotReader:
             if cursor is None:
                 return None
             nodes = list(uow.nodes.iterate_all())
-            rounds = uow.rounds.load_contract_state()
-            on_chain = load_on_chain_scores(uow, rounds.head, self._leaf_cache)
+            contract_state = uow.rounds.load_contract_state()
+            on_chain = load_on_chain_scores(uow, contract_state.head, self._leaf_cache)
             population = load_population(uow, nodes, cursor.time, self._rules, on_chain)
             rows = [self._build_row(node, population) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,
                 time=cursor.time,
-                round_number=rounds.head_round,
+                round_number=contract_state.head_round,
                 reported_block=_load_reported_block(uow),
                 rows=tuple(sorted(rows, key=lambda row: (-(row.node_scores.qos or -1), row.name))),
                 timeouts=tuple(self._load_new_timeouts(uow, nodes, cursor.number)),
                 due_kickouts=tuple(uow.kickouts.list_open()),
-                kicks=tuple(rounds.kicks.values()),
+                kicks=tuple(contract_state.kicks.values()),
                 contest_count=_count_contests(uow),
                 second_groups=_load_second_groups(uow),
                 incidents=tuple(uow.incidents.list_newest(_MAX_INCIDENTS)),

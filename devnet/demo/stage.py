@@ -183,14 +183,14 @@ def _deploy_oracle(
     clock: ChainClock,
     admin: Address,
     roles: DaemonRoles,
-    played: tuple[Address, DemoSystem],
+    network_and_system: tuple[Address, DemoSystem],
 ) -> tuple[Address, Address, Address]:
     """Deploy the timelock, the oracle that it administers, and the oracle's hot set.
 
     The vetoer can cancel operations of the timelock only through the oracle, which is the
     timelock's only canceller.
     """
-    network, system = played
+    network, system = network_and_system
     timelock = _deploy_contract(
         chain,
         clock,

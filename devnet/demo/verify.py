@@ -110,9 +110,12 @@ def verify_scores(
         events = reader.decode_rows(
             [_parse_log(log) for log in _fetch_logs(chain, network)], []
         ).events
-        replayed = _replay_events([event_to_json(event) for event in events], block_time, system)
+        replayed_nodes = _replay_events(
+            [event_to_json(event) for event in events], block_time, system
+        )
         verified_nodes = tuple(
-            _verify_node_score(chain, oracle, (api_url, round_number), node) for node in replayed
+            _verify_node_score(chain, oracle, (api_url, round_number), node)
+            for node in replayed_nodes
         )
         return ScoreVerification(round_number, as_of_block, len(events), verified_nodes)
     finally:
@@ -180,16 +183,19 @@ def _replay_events(
 
 
 def _verify_node_score(
-    chain: LocalChain, oracle: Address, served: tuple[str, int], replayed: dict[str, Any]
+    chain: LocalChain,
+    oracle: Address,
+    url_and_round: tuple[str, int],
+    replayed_node: dict[str, Any],
 ) -> ScoreComparison:
-    """Verify a node's score; `served` is the API's URL and the number of the round."""
-    node = Address(replayed["node"])
-    (api_url, round_number) = served
+    """Verify a node's score; `url_and_round` is the API's URL and the number of the round."""
+    node = Address(replayed_node["node"])
+    (api_url, round_number) = url_and_round
     proof = fetch_node_proof(api_url, node, round_number)
     if proof is None:
         raise FatalError(f"{api_url}: no proof of node {node} in round {round_number}")
     in_leaf = _UNSCORED_NODE if proof.is_absent else _decode_lane(proof.leaf.lane)
-    expected = _UNSCORED_NODE if proof.is_absent else _compute_expected_score(replayed)
+    expected = _UNSCORED_NODE if proof.is_absent else _compute_expected_score(replayed_node)
     return ScoreComparison(
         node, expected, in_leaf, verify_proof_on_chain(chain, oracle, node, proof)
     )
@@ -199,14 +205,18 @@ def _decode_lane(lane: int) -> tuple[bool, int]:
     return (False, 0) if lane == DO_NOT_SELECT else (True, lane - LOWEST_SCORE)
 
 
-def _compute_expected_score(replayed: dict[str, Any]) -> tuple[bool, int]:
+def _compute_expected_score(replayed_node: dict[str, Any]) -> tuple[bool, int]:
     """Return the score to expect in a node's leaf, as `(selectable, QoS in 1/10,000)`.
 
     A node that has left, is paused or is excluded is not selectable.
     """
-    if replayed["qos"] is None or replayed["status"] == "paused" or replayed["excluded"]:
+    if (
+        replayed_node["qos"] is None
+        or replayed_node["status"] == "paused"
+        or replayed_node["excluded"]
+    ):
         return False, 0
-    integer_part, fraction = replayed["qos"].split(".")
+    integer_part, fraction = replayed_node["qos"].split(".")
     return True, int(integer_part + fraction[:_QOS_DIGITS])
 
 

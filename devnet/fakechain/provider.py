@@ -57,8 +57,8 @@ class FakeLogFilter:
             return False
         topics = log["topics"]
         return len(topics) >= len(self.topics) and all(
-            accepted is None or topic.lower() in accepted
-            for topic, accepted in zip(topics, self.topics, strict=False)
+            accepted_topics is None or topic.lower() in accepted_topics
+            for topic, accepted_topics in zip(topics, self.topics, strict=False)
         )
 
 

@@ -91,10 +91,10 @@ class BlockTree:
         self, count: int, parent_block: Block | None = None, seconds: int = 12
     ) -> Block:
         """Mine `count` empty blocks and return the last one."""
-        last = parent_block or self.last_mined
+        last_block = parent_block or self.last_mined
         for _ in range(count):
-            last = self.mine((), last, seconds)
-        return last
+            last_block = self.mine((), last_block, seconds)
+        return last_block
 
     def _add_block(
         self, parent: Block | None, position: tuple[int, int], txs: Iterable[Tx]
@@ -131,7 +131,7 @@ class BranchView:
         self._branch: list[Block | None] = []
         for block in get_branch(head):
             self._append_block(block)
-        self._shown = {block.hash for block in get_branch(head)}
+        self._shown_hashes = {block.hash for block in get_branch(head)}
         self.head = head
 
     def switch_to(self, head: Block) -> list[Block]:
@@ -150,7 +150,7 @@ class BranchView:
             self._branch = common_branch
         for block in new_blocks:
             self._append_block(block)
-            self._shown.add(block.hash)
+            self._shown_hashes.add(block.hash)
         self.head = head
         return new_blocks
 
@@ -184,4 +184,4 @@ class BranchView:
 
     def has_ever_contained(self, block: Block) -> bool:
         """Return whether a block is on the branch, or once was."""
-        return block.hash in self._shown
+        return block.hash in self._shown_hashes

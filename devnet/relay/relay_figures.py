@@ -95,15 +95,15 @@ class RelayBooks:
             if previous_state.health >= _FIRST_PENALTY_MIN
             else _PENALTY_FACTOR
         )
-        excluded = health < _EXCLUDED_BELOW or previous_state.is_excluded_at(at_time)
-        self._append_state(node, at_time, health=health, excluded=excluded)
+        is_excluded = health < _EXCLUDED_BELOW or previous_state.is_excluded_at(at_time)
+        self._append_state(node, at_time, health=health, excluded=is_excluded)
 
     def record_success(self, node: Address, at_time: float) -> None:
         """Record a success, which raises the node's reliability H."""
         previous_state = self.get_state(node, at_time)
         health = min(1.0, previous_state.health + _SUCCESS_BOOST)
-        excluded = previous_state.is_excluded_at(at_time) and health < _READMITTED_FROM
-        self._append_state(node, at_time, health=health, excluded=excluded)
+        is_excluded = previous_state.is_excluded_at(at_time) and health < _READMITTED_FROM
+        self._append_state(node, at_time, health=health, excluded=is_excluded)
 
     def reset_pools_to_mean(self, at_time: float) -> None:
         """Replace each pool by copies of its truncated mean, as a restarted relay does."""

@@ -114,13 +114,17 @@ class RelayHistory:
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
         node_states = [find_state(book, at_time) for book in self.book_by_node.values()]
-        members = sum(
+        member_count = sum(
             node_state is not None and node_state.is_member for node_state in node_states
         )
         rows = self.list_rows(at_time)
-        started = sum(row.type == "TaskStarted" for row in rows)
+        started_count = sum(row.type == "TaskStarted" for row in rows)
         running_count = sum(self._is_node_busy(node, at_time) for node in self.book_by_node)
-        return {"all_nodes": members, "total_tasks": started, "running_tasks": running_count}
+        return {
+            "all_nodes": member_count,
+            "total_tasks": started_count,
+            "running_tasks": running_count,
+        }
 
     def _build_node_stats(
         self, node: Address, node_state: NodeState, max_stake: int, at_time: float
@@ -213,13 +217,13 @@ class RelayRecord:
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
         """Return the number of nodes and tasks, counted from the rows."""
         row_types = [row.type for row in self.list_rows(at_time)]
-        started = row_types.count("TaskStarted")
-        ended = sum(row_type.startswith("TaskEnd") for row_type in row_types)
+        started_count = row_types.count("TaskStarted")
+        ended_count = sum(row_type.startswith("TaskEnd") for row_type in row_types)
         member_count = row_types.count("NodeJoin") - row_types.count("NodeQuit")
         return {
             "all_nodes": member_count,
-            "total_tasks": started,
-            "running_tasks": started - ended,
+            "total_tasks": started_count,
+            "running_tasks": started_count - ended_count,
         }
 
 

@@ -63,12 +63,12 @@ def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
     (receipt,) = chain.mine_and_check_receipts(
         start_time + 1, [{"from": owner, "data": code, "gas": _GAS}]
     )
-    staked = StakedChain(
+    staked_chain = StakedChain(
         chain=chain,
         staking_address=Address(str(receipt["contractAddress"]).lower()),
         address_by_name=dict(zip((node.name for node in RELAY_NODES), nodes, strict=True)),
         relay_nodes=[replace(node, stake=node.stake // _STAKE_DIVISOR) for node in RELAY_NODES],
         block_time=start_time + 1,
     )
-    staked.stake_all_nodes()
-    return staked
+    staked_chain.stake_all_nodes()
+    return staked_chain

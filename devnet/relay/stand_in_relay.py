@@ -207,8 +207,8 @@ class StandInRelay:
         """Handle `GET /v1/network/tasks/number`."""
         del query
         counts = self.source.count_nodes_and_tasks(self.clock())
-        running = {"running_tasks": counts["running_tasks"], "queued_tasks": 0}
-        return _build_success_response({"total_tasks": counts["total_tasks"], **running})
+        running_counts = {"running_tasks": counts["running_tasks"], "queued_tasks": 0}
+        return _build_success_response({"total_tasks": counts["total_tasks"], **running_counts})
 
     def _select_rows(self, query: _Query) -> Sequence[PublishedRow]:
         rows = self.faults.apply_to_rows(self.source.list_rows(self.clock()))

@@ -297,10 +297,10 @@ def simulate_attacks(
 def _build_attack_and_baseline_jobs(
     column: SystemColumn, strategy: Strategy, plan: AttackPlan
 ) -> tuple[list[LoopJob], list[LoopJob]]:
-    loop = strategy.apply_to_plan(plan.loop)
-    loops = [replace(loop, seed=loop.seed + run) for run in range(plan.runs)]
+    loop_plan = strategy.apply_to_plan(plan.loop)
+    loop_plans = [replace(loop_plan, seed=loop_plan.seed + run) for run in range(plan.runs)]
     attack_participants = NamedParticipants(strategy.name)
     baseline_participants = NamedParticipants(strategy.baseline, is_baseline=True)
-    return [LoopJob(column, loop, attack_participants) for loop in loops], [
-        LoopJob(column, loop, baseline_participants) for loop in loops
+    return [LoopJob(column, loop_plan, attack_participants) for loop_plan in loop_plans], [
+        LoopJob(column, loop_plan, baseline_participants) for loop_plan in loop_plans
     ]

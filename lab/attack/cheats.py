@@ -94,7 +94,7 @@ class CopyingBehaviour(HonestBehaviour):
     def choose_answer(self, task: LoopTask) -> NodeAnswer:
         if task.order.group is None:
             return HONEST.choose_answer(task)
-        group_answers = [fellow.answer for fellow in task.group_peers if fellow.answer is not None]
+        group_answers = [peer.answer for peer in task.group_peers if peer.answer is not None]
         if not group_answers:
             return NodeAnswer(None, 0)
         return NodeAnswer(group_answers[0], 0, can_reveal=not self.are_answers_hidden)

@@ -77,7 +77,7 @@ def compare_systems_on_history(
     The history must have been written with the first and the last block of the plan.
     """
     measurement_plan = MeasurementPlan(
-        judges_starts=plan.max_starts > 0,
+        measures_task_spread=plan.max_starts > 0,
         chosen_starts=sample_start_numbers(history.start_count, plan.max_starts, plan.seed),
         instants=_choose_instants(history, plan.instant_count),
     )
@@ -89,7 +89,7 @@ def compare_systems_on_history(
     )
     results = [summarize_system(*pair) for pair in zip(columns, measurements, strict=True)]
     return Comparison(
-        history, results, results[0].measured.spread.judged, measurement_plan.instants
+        history, results, results[0].measurement.spread.judged, measurement_plan.instants
     )
 
 

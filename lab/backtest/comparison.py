@@ -45,7 +45,7 @@ class SystemResult:
     """
 
     column: SystemColumn
-    measured: Measurement
+    measurement: Measurement
     final_ranks: Mapping[Address, FinalRank]
     exclusion: ExclusionTotals
     gini_actual: int | None
@@ -55,11 +55,11 @@ class SystemResult:
 
     def get_started_task_count(self, node: Address) -> int:
         """Return the number of tasks that a node started."""
-        return self.measured.spread.actual.get(node, 0)
+        return self.measurement.spread.actual.get(node, 0)
 
     def get_expected_task_count(self, node: Address) -> int:
         """Return a node's expected number of tasks under the policy, in units of 10^-27."""
-        return self.measured.spread.expected.get(node, 0)
+        return self.measurement.spread.expected.get(node, 0)
 
     def compute_actual_share(self, node: Address) -> int | None:
         """Return a node's share of all tasks in units of 10^-18, or None without tasks."""
@@ -74,11 +74,11 @@ class SystemResult:
 
     def list_exclusion_intervals(self, node: Address) -> list[ExclusionInterval]:
         """Return a node's exclusion intervals in chronological order."""
-        return [interval for interval in self.measured.intervals if interval.node == node]
+        return [interval for interval in self.measurement.intervals if interval.node == node]
 
     def list_kickout_due_intervals(self, node: Address) -> list[DueInterval]:
         """Return the intervals in which a node's kickout was due, in chronological order."""
-        return [interval for interval in self.measured.kickouts if interval.node == node]
+        return [interval for interval in self.measurement.kickouts if interval.node == node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Comparison:
     @property
     def present_nodes(self) -> tuple[Address, ...]:
         """All nodes that were members at any counted moment or had a task."""
-        return self.results[0].measured.present_nodes
+        return self.results[0].measurement.present_nodes
 
     def compute_rank_correlation(
         self, first_result: SystemResult, second_result: SystemResult
@@ -120,22 +120,24 @@ def _compute_share(part: int, total: int) -> int | None:
     return part * UNIT // total if total else None
 
 
-def summarize_system(column: SystemColumn, measured: Measurement) -> SystemResult:
+def summarize_system(column: SystemColumn, measurement: Measurement) -> SystemResult:
     """Return the ranks, totals and Gini coefficients of one system's measurement."""
-    spread, intervals = measured.spread, measured.intervals
+    spread, intervals = measurement.spread, measurement.intervals
     return SystemResult(
         column=column,
-        measured=measured,
-        final_ranks=_compute_final_ranks(measured),
+        measurement=measurement,
+        final_ranks=_compute_final_ranks(measurement),
         exclusion=ExclusionTotals(
             interval_count=len(intervals),
             node_count=len({interval.node for interval in intervals}),
             total_seconds=sum(interval.seconds for interval in intervals),
             longest_seconds=max((interval.seconds for interval in intervals), default=0),
         ),
-        gini_actual=compute_gini([spread.actual.get(node, 0) for node in measured.present_nodes]),
+        gini_actual=compute_gini(
+            [spread.actual.get(node, 0) for node in measurement.present_nodes]
+        ),
         gini_expected=compute_gini(
-            [spread.expected.get(node, 0) for node in measured.present_nodes]
+            [spread.expected.get(node, 0) for node in measurement.present_nodes]
         ),
         started=sum(spread.actual.values()),
         placed_chances=sum(spread.expected.values()),

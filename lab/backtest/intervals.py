@@ -92,13 +92,13 @@ class ExclusionTracker:
 
     def list_intervals(self, history_range: HistoryRange) -> tuple[ExclusionInterval, ...]:
         """Return the intervals that overlap the counted range, ordered by their start."""
-        open_until_end = [
+        open_intervals = [
             (address, interval, interval.expected_end)
             for address, interval in self._open_by_node.items()
         ]
         intervals = [
             _build_exclusion_interval(address, interval, end_time, history_range)
-            for address, interval, end_time in self._closed_intervals + open_until_end
+            for address, interval, end_time in self._closed_intervals + open_intervals
         ]
         return tuple(
             sorted(
@@ -166,7 +166,7 @@ class KickoutTracker:
 
     def list_intervals(self, history_range: HistoryRange) -> tuple[DueInterval, ...]:
         """Return the intervals that overlap the counted range, ordered by their start."""
-        first = history_range.first_block
+        first_block = history_range.first_block
         intervals = [
             *chain.from_iterable(self._closed_by_node.values()),
             *self._open_by_node.values(),
@@ -174,9 +174,9 @@ class KickoutTracker:
         return tuple(
             sorted(
                 (
-                    interval._replace(began_before=interval.block < first)
+                    interval._replace(began_before=interval.block < first_block)
                     for interval in intervals
-                    if interval.closed_block is None or interval.closed_block >= first
+                    if interval.closed_block is None or interval.closed_block >= first_block
                 ),
                 key=lambda interval: (interval.block, interval.node),
             )

@@ -72,12 +72,12 @@ def _get_tickets(verdict: CandidateVerdict) -> int:
 class MeasurementPlan:
     """The optional measurements, in addition to final scores, exclusions and kickouts.
 
-    If `judges_starts` is set, the policy judges task starts. `chosen_starts` are the numbers of
-    the starts to judge, counted from 0, or None for all starts. `instants` are the block times at
-    which scores are recorded, in ascending order.
+    If `measures_task_spread` is set, the policy judges task starts. `chosen_starts` are the
+    numbers of the starts to judge, counted from 0, or None for all starts. `instants` are the
+    block times at which scores are recorded, in ascending order.
     """
 
-    judges_starts: bool = True
+    measures_task_spread: bool = True
     chosen_starts: frozenset[int] | None = None
     instants: tuple[int, ...] = ()
 
@@ -94,10 +94,12 @@ def measure_system(
     `on_progress` is called after each chunk of events with the number of events folded so far.
     """
     # A follower is needed only if the policy judges starts or provides the scores.
-    follower = policy.create_follower() if plan.judges_starts or not column.has_rules else None
+    follower = (
+        policy.create_follower() if plan.measures_task_spread or not column.has_rules else None
+    )
     candidate_weights = (
         create_candidate_weights(policy, follower, column.rules)
-        if follower and plan.judges_starts
+        if follower and plan.measures_task_spread
         else None
     )
     spread_meter = TaskSpreadMeter(column.rules, candidate_weights, plan.chosen_starts)
@@ -224,21 +226,21 @@ class _MeasurementRun:
         for instant in self.plan.instants[len(self.recorded_scores) :]:
             self.recorded_scores.append(self._compute_scores(instant))
         spread = self.spread_meter.build_spread()
-        present = tuple(sorted({*self.present_nodes, *spread.actual}))
+        present_nodes = tuple(sorted({*self.present_nodes, *spread.actual}))
         history_range = HistoryRange(
             self.history.first_block, self.history.from_time, self.history.to_time
         )
         is_judged_by_rules = self.column.has_rules
         return Measurement(
             nodes=self._build_final_states(),
-            present_nodes=present,
+            present_nodes=present_nodes,
             intervals=self.exclusions.list_intervals(history_range),
             kickouts=self.kickouts.list_intervals(history_range) if is_judged_by_rules else (),
             kicks=self.kickouts.list_network_kickouts(history_range),
             spread=spread,
             scores_over_time={
                 node: tuple(scores.get(node) for scores in self.recorded_scores)
-                for node in present
+                for node in present_nodes
             },
         )
 

@@ -140,8 +140,13 @@ def search_rules(
     )
 
 
-def _measure_on_other_seeds(search_plan: SearchPlan, plan: ComparisonPlan, best: Trial) -> int:
-    columns = [_build_column(search_plan.base, {}), _build_column(search_plan.base, best.changes)]
+def _measure_on_other_seeds(
+    search_plan: SearchPlan, plan: ComparisonPlan, best_trial: Trial
+) -> int:
+    columns = [
+        _build_column(search_plan.base, {}),
+        _build_column(search_plan.base, best_trial.changes),
+    ]
     first_measures, best_measures = measure_systems(columns, plan.with_other_seeds)
     return search_plan.goal.compute_distance(best_measures, first_measures)
 

@@ -25,8 +25,8 @@ _COLUMN_LEGEND = (
 def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
     """Print the findings of each system; lines have at most 100 columns."""
     loop = plan.loop
-    seeds = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
-    typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds}")
+    seeds_text = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
+    typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds_text}")
     for name in dict.fromkeys(finding.column.name for finding in findings):
         typer.echo(f"\n{format_system_name(name)}")
         system_findings = [finding for finding in findings if finding.column.name == name]

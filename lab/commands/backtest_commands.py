@@ -232,19 +232,21 @@ def _open_events(
         cursor = uow.cursor.get()
         if cursor is None:
             raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
-        last = cursor.number if plan.last_block is None else min(plan.last_block, cursor.number)
-        yield iterate_stored_events(uow, open_reader(records.config), BlockRange(0, last))
+        last_block = (
+            cursor.number if plan.last_block is None else min(plan.last_block, cursor.number)
+        )
+        yield iterate_stored_events(uow, open_reader(records.config), BlockRange(0, last_block))
 
 
 def _list_page_options(
     plan: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
     """Return the names and values of the options that determine a page's content."""
-    last = "the last block" if plan.last_block is None else str(plan.last_block)
+    last_block_text = "the last block" if plan.last_block is None else str(plan.last_block)
     return [
         ("--events", events or "the stored logs"),
         ("--from", str(plan.first_block)),
-        ("--to", last),
+        ("--to", last_block_text),
         ("--set", ", ".join(changes) or "nothing"),
         ("--grid", "none" if grid is None else str(grid)),
         ("--draws", str(plan.max_starts)),

@@ -29,7 +29,7 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
             for result in results
         },
         "nodes": [
-            _build_node_json(final_state, results) for final_state in results[0].measured.nodes
+            _build_node_json(final_state, results) for final_state in results[0].measurement.nodes
         ],
         "kicks": [
             {
@@ -37,12 +37,12 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
                 "block": encode_int(kick.block),
                 "time": encode_int(kick.time),
                 "due": {
-                    system_result.column.name: system_result.measured.kicks[kick_index].was_due
+                    system_result.column.name: system_result.measurement.kicks[kick_index].was_due
                     for system_result in results
                     if system_result.column.has_rules
                 },
             }
-            for kick_index, kick in enumerate(results[0].measured.kicks)
+            for kick_index, kick in enumerate(results[0].measurement.kicks)
         ],
         "notes": list(notes),
     }
@@ -65,7 +65,7 @@ def _build_history_json(comparison: Comparison) -> JsonObject:
 
 
 def _build_system_json(result: SystemResult) -> JsonObject:
-    column, spread, exclusion_totals = result.column, result.measured.spread, result.exclusion
+    column, spread, exclusion_totals = result.column, result.measurement.spread, result.exclusion
     system_json: JsonObject = {
         "name": column.name,
         "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
@@ -86,10 +86,10 @@ def _build_system_json(result: SystemResult) -> JsonObject:
             "longest_seconds": encode_int(exclusion_totals.longest_seconds),
         }
         system_json["intervals"] = [
-            _build_interval_json(interval) for interval in result.measured.intervals
+            _build_interval_json(interval) for interval in result.measurement.intervals
         ]
         system_json["kickouts"] = [
-            _build_kickout_json(due_interval) for due_interval in result.measured.kickouts
+            _build_kickout_json(due_interval) for due_interval in result.measurement.kickouts
         ]
     return system_json
 

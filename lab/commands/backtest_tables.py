@@ -62,11 +62,11 @@ def _print_totals(comparison: Comparison) -> None:
         for result in comparison.results
     ]
     print_table(column_names, rows, left_columns=("system",))
-    actual = format_fraction(first_result.gini_actual, 4)
+    actual_gini = format_fraction(first_result.gini_actual, 4)
     typer.echo(
-        f"\nTasks started: {first_result.started:,}, actual Gini {actual}; starts judged by the "
-        f"policies: {comparison.judged:,}.\nCorrelation: Spearman's rank correlation of the final "
-        f"scores with the first system's.\n{fill(SHARES_NOTE, TABLE_WIDTH)}"
+        f"\nTasks started: {first_result.started:,}, actual Gini {actual_gini}; starts judged by "
+        f"the policies: {comparison.judged:,}.\nCorrelation: Spearman's rank correlation of the "
+        f"final scores with the first system's.\n{fill(SHARES_NOTE, TABLE_WIDTH)}"
     )
 
 
@@ -77,10 +77,10 @@ def _iter_total_cells(result: SystemResult) -> Iterator[str]:
             format_duration(result.exclusion.total_seconds),
             format_duration(result.exclusion.longest_seconds),
         )
-        yield f"{len(result.measured.kickouts):,}"
+        yield f"{len(result.measurement.kickouts):,}"
     else:
         yield from 5 * (NO_VALUE,)
-    spread = result.measured.spread
+    spread = result.measurement.spread
     yield f"{spread.unplaced:,}" if spread.judged else NO_VALUE
     yield format_fraction(result.gini_expected, 4)
 
@@ -177,7 +177,7 @@ def _print_due_kickouts(comparison: Comparison) -> None:
     kickouts = [
         (system_index, interval)
         for system_index, result in enumerate(comparison.results)
-        for interval in result.measured.kickouts
+        for interval in result.measurement.kickouts
     ]
     if not kickouts:
         return
@@ -227,7 +227,7 @@ def _print_exclusion_intervals(comparison: Comparison) -> None:
     intervals = [
         (system_index, interval)
         for system_index, result in enumerate(comparison.results)
-        for interval in result.measured.intervals
+        for interval in result.measurement.intervals
     ]
     if not intervals:
         return

@@ -80,8 +80,8 @@ def _format_millionths_as_percent(millionths: int) -> str:
 
 def print_search_result(search_result: SearchResult, plan: ComparisonPlan) -> None:
     """Print the trials of a search, starting with the trial nearest to the goal."""
-    runs = f"{plan.runs} run{'' if plan.runs == 1 else 's'} each"
-    typer.echo(f"{_format_loop_parameters(plan.loop)}, {runs}\n")
+    runs_text = f"{plan.runs} run{'' if plan.runs == 1 else 's'} each"
+    typer.echo(f"{_format_loop_parameters(plan.loop)}, {runs_text}\n")
     trials = sorted(search_result.trials, key=lambda trial: trial.distance)
     rows = [
         (

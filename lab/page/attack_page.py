@@ -40,12 +40,14 @@ def _build_figure(
     """Draw a bar from 0 to the value for each strategy and system."""
     strategies = list(dict.fromkeys(finding.strategy.name for finding in findings))
     title = "A bar for each strategy and system"
-    rows = RowPlot.create(title, strategies, len(systems), (_MIN_VALUE, _MAX_VALUE))
-    rows.add_ticks({mark: format_percent(mark) for mark in rows.axis.list_ticks(_MARK_COUNT)})
+    row_plot = RowPlot.create(title, strategies, len(systems), (_MIN_VALUE, _MAX_VALUE))
+    row_plot.add_ticks(
+        {tick: format_percent(tick) for tick in row_plot.axis.list_ticks(_MARK_COUNT)}
+    )
     for finding in findings:
         strategy, system = finding.strategy.name, finding.column.name
         if system in systems:
             row_and_lane = strategies.index(strategy), systems.index(system)
             tooltip = f"{strategy}, {system}: {format_percent(get_value(finding))}"
-            rows.add_bar(row_and_lane, (0, get_value(finding)), f"s{row_and_lane[1]}", tooltip)
-    return Figure(rows.plot, systems)
+            row_plot.add_bar(row_and_lane, (0, get_value(finding)), f"s{row_and_lane[1]}", tooltip)
+    return Figure(row_plot.plot, systems)

@@ -121,9 +121,9 @@ def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
     """Return the nodes that were excluded or due for a kickout, the longest excluded first."""
     total_by_node: dict[Address, int] = {}
     for result in results:
-        for interval in result.measured.intervals:
+        for interval in result.measurement.intervals:
             total_by_node[interval.node] = total_by_node.get(interval.node, 0) + interval.seconds
-        for due_interval in result.measured.kickouts:
+        for due_interval in result.measurement.kickouts:
             total_by_node.setdefault(due_interval.node, 0)
     return sorted(sorted(total_by_node), key=lambda node: -total_by_node[node])
 
@@ -134,8 +134,10 @@ def _sort_nodes_by_share_change(
     """Return the present nodes, those with the largest changes of task share first."""
 
     def compute_shift(node: Address) -> int:
-        actual = results[0].compute_actual_share(node) or 0
-        return -max(abs((result.compute_expected_share(node) or 0) - actual) for result in results)
+        actual_share = results[0].compute_actual_share(node) or 0
+        return -max(
+            abs((result.compute_expected_share(node) or 0) - actual_share) for result in results
+        )
 
     shifts = {node: compute_shift(node) for node in comparison.present_nodes}
     return sorted(comparison.present_nodes, key=shifts.__getitem__)

@@ -39,16 +39,16 @@ HISTORY_CLASS = "history"
 def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
     """Draw each node's final score, with a bar for each system."""
     title = "Score of each node at the end, by system"
-    rows = RowPlot.create(title, [*map(shorten_address, nodes)], len(results), (0, UNIT))
-    rows.add_ticks({mark: format_fraction(mark, 2) for mark in rows.axis.list_ticks(4)})
+    row_plot = RowPlot.create(title, [*map(shorten_address, nodes)], len(results), (0, UNIT))
+    row_plot.add_ticks({tick: format_fraction(tick, 2) for tick in row_plot.axis.list_ticks(4)})
     for row, node in enumerate(nodes):
         for number, result in enumerate(results):
             final_rank = result.final_ranks.get(node)
             if final_rank is not None:
                 score = f"{format_fraction(final_rank.score, 18)}, rank {final_rank.rank}"
                 tooltip = f"{node}, {result.column.name}: {score}"
-                rows.add_bar((row, number), (0, final_rank.score), f"s{number}", tooltip)
-    return rows.plot
+                row_plot.add_bar((row, number), (0, final_rank.score), f"s{number}", tooltip)
+    return row_plot.plot
 
 
 def plot_scores_over_time(
@@ -65,7 +65,7 @@ def plot_scores_over_time(
         plot.row_names.append(PlotLabel(shorten_address(node), left + 26, top + 13))
         _add_grid(plot, x_axis, y_axis)
         for number, result in enumerate(results):
-            scores = result.measured.scores_over_time.get(node, ())
+            scores = result.measurement.scores_over_time.get(node, ())
             for score_run in _split_at_missing_scores(list(zip(instants, scores, strict=False))):
                 points = [
                     (x_axis.compute_pixel(time), y_axis.compute_pixel(score))
@@ -76,11 +76,11 @@ def plot_scores_over_time(
 
 
 def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
-    for mark in y_axis.list_ticks(2):
-        y = y_axis.compute_pixel(mark)
+    for tick in y_axis.list_ticks(2):
+        y = y_axis.compute_pixel(tick)
         plot.grid.append(PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y))
         plot.labels.append(
-            PlotLabel(format_fraction(mark, 1), x_axis.start_pixel - 6, y + 4, "end")
+            PlotLabel(format_fraction(tick, 1), x_axis.start_pixel - 6, y + 4, "end")
         )
     for time, anchor in ((x_axis.min_value, "start"), (x_axis.max_value, "end")):
         text = format_axis_time(time, x_axis.max_value - x_axis.min_value)
@@ -125,69 +125,75 @@ def plot_exclusions(
     start, end = history.from_time, history.to_time
     title = "Exclusions and kickouts due over time, by node and system"
     short_addresses = [*map(shorten_address, nodes)]
-    rows = RowPlot.create(title, short_addresses, len(systems_with_rules), (start, end))
-    rows.add_ticks(
+    row_plot = RowPlot.create(title, short_addresses, len(systems_with_rules), (start, end))
+    row_plot.add_ticks(
         {
-            mark: format_axis_time(mark, end - start)
-            for mark in rows.axis.list_ticks(_TIME_MARK_COUNT)
+            tick: format_axis_time(tick, end - start)
+            for tick in row_plot.axis.list_ticks(_TIME_MARK_COUNT)
         }
     )
     for row, node in enumerate(nodes):
         for lane, (number, result) in enumerate(systems_with_rules):
             row_and_lane = (row, lane)
             css_class = f"s{number}"
-            name = f"{node}, {result.column.name}"
+            title_text = f"{node}, {result.column.name}"
             for interval in result.list_exclusion_intervals(node):
-                until = (
+                end_text = (
                     "the end" if interval.until is None else format_time_to_second(interval.until)
                 )
                 span_text = (
-                    f"{format_time_to_second(interval.since)} to {until}, "
+                    f"{format_time_to_second(interval.since)} to {end_text}, "
                     f"{format_duration(interval.seconds)}"
                 )
                 bar_times = (interval.since, end if interval.until is None else interval.until)
-                rows.add_bar(
-                    row_and_lane, bar_times, css_class, f"{name}: excluded from {span_text}"
+                row_plot.add_bar(
+                    row_and_lane, bar_times, css_class, f"{title_text}: excluded from {span_text}"
                 )
             for due_interval in result.list_kickout_due_intervals(node):
                 tooltip = (
-                    f"{name}: kickout due from block {due_interval.block}, "
+                    f"{title_text}: kickout due from block {due_interval.block}, "
                     f"{format_time_to_second(due_interval.time)}"
                 )
-                rows.add_diamond(row_and_lane, due_interval.time, css_class, tooltip)
-    return rows.plot
+                row_plot.add_diamond(row_and_lane, due_interval.time, css_class, tooltip)
+    return row_plot.plot
 
 
 def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
     """Draw each node's actual share of tasks as a bar, and its expected shares as dots."""
     first_result = results[0]
-    largest = max((_compute_largest_share(results, node) for node in nodes), default=0)
+    max_share = max((_compute_largest_share(results, node) for node in nodes), default=0)
     title = "Share of tasks of each node, actual and by system"
-    rows = RowPlot.create(title, [*map(shorten_address, nodes)], 1, (0, largest or UNIT))
-    rows.add_ticks({mark: f"{100 * mark / UNIT:.1f} %" for mark in rows.axis.list_ticks(4)})
+    row_plot = RowPlot.create(title, [*map(shorten_address, nodes)], 1, (0, max_share or UNIT))
+    row_plot.add_ticks(
+        {mark: f"{100 * mark / UNIT:.1f} %" for mark in row_plot.axis.list_ticks(4)}
+    )
     for row, node in enumerate(nodes):
-        actual = first_result.compute_actual_share(node) or 0
+        actual_share = first_result.compute_actual_share(node) or 0
         tooltip = (
             f"{node}: {first_result.get_started_task_count(node)} tasks, an actual share of "
-            f"{format_fraction(actual, 6)}"
+            f"{format_fraction(actual_share, 6)}"
         )
-        rows.add_bar((row, 0), (0, actual), HISTORY_CLASS, tooltip)
+        row_plot.add_bar((row, 0), (0, actual_share), HISTORY_CLASS, tooltip)
         for number, result in enumerate(results):
-            expected = result.compute_expected_share(node)
-            if expected is not None:
+            expected_share = result.compute_expected_share(node)
+            if expected_share is not None:
                 # Shift the dots slightly up or down, so that equal values are all visible.
-                y = rows.compute_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
-                expected_text = format_fraction(expected, 6)
-                tooltip = f"{node}, {result.column.name}: an expected share of {expected_text}"
-                rows.plot.dots.append(
-                    Dot(rows.axis.compute_pixel(expected), y, f"s{number}", tooltip)
+                y = (
+                    row_plot.compute_lane_top(row, 0)
+                    + 4.5
+                    + (number - (len(results) - 1) / 2) * 2.5
                 )
-    return rows.plot
+                expected_text = format_fraction(expected_share, 6)
+                tooltip = f"{node}, {result.column.name}: an expected share of {expected_text}"
+                row_plot.plot.dots.append(
+                    Dot(row_plot.axis.compute_pixel(expected_share), y, f"s{number}", tooltip)
+                )
+    return row_plot.plot
 
 
 def _compute_largest_share(results: Sequence[SystemResult], node: Address) -> int:
-    expected = (result.compute_expected_share(node) or 0 for result in results)
-    return max(results[0].compute_actual_share(node) or 0, *expected)
+    expected_shares = (result.compute_expected_share(node) or 0 for result in results)
+    return max(results[0].compute_actual_share(node) or 0, *expected_shares)
 
 
 def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) -> Plot:
@@ -195,10 +201,10 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
     x_axis = Axis(0, UNIT, 40, _SQUARE_SIZE - 24)
     y_axis = Axis(0, UNIT, _SQUARE_SIZE - 40, 24)
     plot = Plot("Lorenz curves of tasks over nodes", _SQUARE_SIZE, _SQUARE_SIZE)
-    for mark in x_axis.list_ticks(4):
-        x = x_axis.compute_pixel(mark)
-        y = y_axis.compute_pixel(mark)
-        text = f"{100 * mark // UNIT} %"
+    for tick in x_axis.list_ticks(4):
+        x = x_axis.compute_pixel(tick)
+        y = y_axis.compute_pixel(tick)
+        text = f"{100 * tick // UNIT} %"
         plot.grid += [
             PlotLine(x, y_axis.end_pixel, x, y_axis.start_pixel),
             PlotLine(x_axis.start_pixel, y, x_axis.end_pixel, y),
@@ -208,13 +214,17 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
     plot.diagonals.append(
         PlotLine(x_axis.start_pixel, y_axis.start_pixel, x_axis.end_pixel, y_axis.end_pixel)
     )
-    present = comparison.present_nodes
+    present_nodes = comparison.present_nodes
     tasks = [
-        ("actual", HISTORY_CLASS, [results[0].get_started_task_count(node) for node in present])
+        (
+            "actual",
+            HISTORY_CLASS,
+            [results[0].get_started_task_count(node) for node in present_nodes],
+        )
     ]
     for number, result in enumerate(results):
-        expected = [result.get_expected_task_count(node) for node in present]
-        tasks.append((result.column.name, f"s{number}", expected))
+        expected_counts = [result.get_expected_task_count(node) for node in present_nodes]
+        tasks.append((result.column.name, f"s{number}", expected_counts))
     for name, series, counts in tasks:
         curve = compute_lorenz_curve(counts)
         last_index = len(curve) - 1

@@ -112,12 +112,12 @@ def _iter_total_cells(result: SystemResult) -> Iterator[str]:
             format_duration(exclusion_totals.total_seconds),
         )
         yield format_duration(exclusion_totals.longest_seconds)
-        due_intervals = result.measured.kickouts
+        due_intervals = result.measurement.kickouts
         yield f"{len(due_intervals):,}"
         yield f"{sum(interval.kicked_block is not None for interval in due_intervals):,}"
     else:
         yield from 6 * (NO_VALUE,)
-    spread = result.measured.spread
+    spread = result.measurement.spread
     yield f"{spread.unplaced:,}" if spread.judged else NO_VALUE
     yield format_fraction(result.gini_expected, 6)
 
@@ -151,7 +151,7 @@ def build_due_kickout_table(comparison: Comparison) -> Table:
             "no" if due_interval.kicked_block is None else f"block {due_interval.kicked_block}",
         )
         for result in comparison.results
-        for due_interval in result.measured.kickouts
+        for due_interval in result.measurement.kickouts
     ]
     column_names = ("system", "node", "due from", "until", "kicked out")
     return _build_table(column_names, rows, "text hash text text text", _MAX_ROWS)
@@ -164,9 +164,12 @@ def build_network_kickout_table(comparison: Comparison) -> Table:
         (
             kick.node,
             f"block {kick.block}, {format_time_to_second(kick.time)}",
-            *("yes" if result.measured.kicks[kick_index].was_due else "no" for result in results),
+            *(
+                "yes" if result.measurement.kicks[kick_index].was_due else "no"
+                for result in results
+            ),
         )
-        for kick_index, kick in enumerate(results[0].measured.kicks)
+        for kick_index, kick in enumerate(results[0].measurement.kicks)
     ]
     column_names = ("node", "kicked out", *(result.column.name for result in results))
     return _build_table(column_names, rows, "hash text" + " text" * len(results), _MAX_ROWS)
@@ -177,7 +180,7 @@ def build_interval_table(comparison: Comparison) -> Table:
     intervals = [
         (result, interval)
         for result in comparison.results
-        for interval in result.measured.intervals
+        for interval in result.measurement.intervals
     ]
     intervals.sort(key=lambda pair: -pair[1].seconds)
     rows = [
@@ -203,7 +206,7 @@ def build_node_table(comparison: Comparison) -> Table:
         *(f"share: {name}" for name in names),
     ]  # fmt: skip
     rows = []
-    for final_state in first_result.measured.nodes:
+    for final_state in first_result.measurement.nodes:
         memory_text = "" if final_state.gpu_vram is None else f"{final_state.gpu_vram} GB"
         rows.append(
             (

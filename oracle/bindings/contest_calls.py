@@ -108,12 +108,12 @@ def fetch_group_record(
         TransientError: no endpoint responds.
     """
     fields = _fetch_struct(pool_view, network, block_tag, "groupOf", bytes.fromhex(group[2:]))
-    peer = bytes(fields["peer"])
+    peer_key = bytes(fields["peer"])
     return GroupRecord(
         is_contested=fields["standing"] == _CONTESTED,
         is_settled=fields["standing"] == _VALIDATED,
         contested_at=int(fields["contestedAt"]),
-        peer=GroupKey("0x" + peer.hex()) if any(peer) else None,
+        peer=GroupKey("0x" + peer_key.hex()) if any(peer_key) else None,
         verdict=Hash("0x" + bytes(fields["verdict"]).hex()) if fields["decided"] else None,
     )
 

@@ -295,17 +295,19 @@ def deploy_contract(
     pool_view = pool.create_view()
     nonce = fetch_transaction_count(pool_view, plan.sender, "pending")
     code, gas_limit_value, fees = plan.code, plan.gas_limit, plan.fees
-    signed = signer.sign_transaction(
+    signed_transaction = signer.sign_transaction(
         TransactionRequest(chain_id, nonce, None, code, gas_limit_value, fees)
     )
-    send_result = send_raw_transaction(pool, signed.raw)
-    while not (receipt_by_hash := fetch_receipts(pool_view, [signed.hash])):
+    send_result = send_raw_transaction(pool, signed_transaction.raw)
+    while not (receipt_by_hash := fetch_receipts(pool_view, [signed_transaction.hash])):
         if not wait_for_next_try():
             raise TransientError(
-                f"deployment {signed.hash}: the transaction is not mined yet "
+                f"deployment {signed_transaction.hash}: the transaction is not mined yet "
                 f"({send_result.outcome} {send_result.text})"
             )
-    receipt = receipt_by_hash[signed.hash]
+    receipt = receipt_by_hash[signed_transaction.hash]
     if not receipt.succeeded or receipt.contract is None:
-        raise FatalError(f"deployment {signed.hash}: the transaction was mined but reverted")
+        raise FatalError(
+            f"deployment {signed_transaction.hash}: the transaction was mined but reverted"
+        )
     return receipt.contract, receipt

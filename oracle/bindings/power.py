@@ -86,10 +86,10 @@ def find_words_contract_mismatches(
         if expected != actual
     ]
     if words_configuration.fall_share > default_setup.fall_share:
-        share = str(words_configuration.fall_share)
+        fall_share_text = str(words_configuration.fall_share)
         mismatches.append(
             ContractMismatch(
-                "FALL_SHARE of the words", f"at most {default_setup.fall_share}", share
+                "FALL_SHARE of the words", f"at most {default_setup.fall_share}", fall_share_text
             )
         )
     return mismatches
@@ -168,9 +168,9 @@ def _find_admin_weaknesses(
         )
     elif code != load_timelock_code():
         # Only the shipped code is known to enforce the delay that the contract returns.
-        shipped = "the shipped TimelockController's"
+        shipped_contract_text = "the shipped TimelockController's"
         yield ContractMismatch(
-            "code of the timelock", shipped, f"other code at {configuration.admin}"
+            "code of the timelock", shipped_contract_text, f"other code at {configuration.admin}"
         )
     elif not MIN_DELAY <= delay < MAX_DELAY:
         expected_range = f"from {MIN_DELAY} s to less than {MAX_DELAY} s, the longest pause"

@@ -113,7 +113,7 @@ class NoticeCollector:
     # Nodes whose last notice says that they are excluded, or None before they are loaded.
     _excluded_nodes: set[Address] | None = None
     # Nodes whose last notice says that a kickout is near. They are loaded together with
-    # `_excluded`.
+    # `_excluded_nodes`.
     _nodes_near_kickout: set[Address] = field(default_factory=set)
     _epoch: int | None = None
 

@@ -57,8 +57,10 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
     task.can_reveal = node_answer.can_reveal
     event_type = TaskErrorReported if node_answer.answer == ERROR else TaskSubmitted
     state.network.emit_event(event_type, task.key, node.address)
-    in_group = task.order.group is not None
-    state.charge_gas(node.role.owner, GasAction.ANSWER_IN_GROUP if in_group else GasAction.ANSWER)
+    is_in_group = task.order.group is not None
+    state.charge_gas(
+        node.role.owner, GasAction.ANSWER_IN_GROUP if is_in_group else GasAction.ANSWER
+    )
     for peer in task.group_peers:
         _schedule_answer_if_peers_answered(state, peer)
     schedule_validation_if_settled(state, task.order)

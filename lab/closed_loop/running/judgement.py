@@ -59,30 +59,30 @@ def _settle_group_by_majority(state: LoopState, order: AppOrder) -> None:
     order.verdict = _find_majority_answer(answered_tasks, order.shape.members)
     if order.verdict is None:
         for task in answered_tasks:
-            incorrect = AbortReason.INCORRECT_RESULT
+            abort_reason = AbortReason.INCORRECT_RESULT
             endings.abort_task(
-                state, task, AbortReason.ERROR_REPORTED if not task.answer else incorrect
+                state, task, AbortReason.ERROR_REPORTED if not task.answer else abort_reason
             )
     else:
         _apply_verdict(state, order, answered_tasks)
 
 
-def _find_majority_answer(answered: Sequence[LoopTask], group_size: int) -> int | None:
+def _find_majority_answer(answered_tasks: Sequence[LoopTask], group_size: int) -> int | None:
     """Return the answer that more than half of the group's members gave, or None.
 
     Members whose task has ended still count as members.
     """
-    answers = [task.answer for task in answered]
+    answers = [task.answer for task in answered_tasks]
     return next((answer for answer in answers if 2 * answers.count(answer) > group_size), None)
 
 
-def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTask]) -> None:
+def _apply_verdict(state: LoopState, order: AppOrder, answered_tasks: Sequence[LoopTask]) -> None:
     """End the tasks of a group with a majority, and contest the minority's answers.
 
     The fastest node of the majority is paid, and the fees of the others go back to the creator.
     """
-    agreeing_tasks = [task for task in answered if task.answer == order.verdict]
-    dissenting_tasks = [task for task in answered if task.answer != order.verdict]
+    agreeing_tasks = [task for task in answered_tasks if task.answer == order.verdict]
+    dissenting_tasks = [task for task in answered_tasks if task.answer != order.verdict]
     fastest_task = min(agreeing_tasks, key=_compute_elapsed_seconds)
     for task in agreeing_tasks:
         if order.verdict == ERROR:
@@ -115,26 +115,30 @@ def _compute_elapsed_seconds(task: LoopTask) -> int:
 
 
 def _open_or_decide_contest(
-    state: LoopState, order: AppOrder, accused: Sequence[LoopTask]
+    state: LoopState, order: AppOrder, accused_tasks: Sequence[LoopTask]
 ) -> None:
     """Slash the minority, or contest its answers until a second group confirms the majority."""
     first_order = order.contested
     if first_order is None and state.economics.revalidation:
-        if accused and state.economics.second_groups:
+        if accused_tasks and state.economics.second_groups:
             state.contests.append(order)
         return
     if first_order is None:
-        _slash_nodes_of_tasks(state, accused)
+        _slash_nodes_of_tasks(state, accused_tasks)
         return
     if order.verdict == first_order.verdict:
         _slash_nodes_of_tasks(
-            state, [*_select_tasks_by_answer(first_order, order.verdict, is_equal=False), *accused]
+            state,
+            [*_select_tasks_by_answer(first_order, order.verdict, is_equal=False), *accused_tasks],
         )
     elif any(task.answer == order.verdict for task in first_order.tasks):
         # The minority was right, so the first group's majority is slashed instead.
         _slash_nodes_of_tasks(
             state,
-            [*_select_tasks_by_answer(first_order, first_order.verdict, is_equal=True), *accused],
+            [
+                *_select_tasks_by_answer(first_order, first_order.verdict, is_equal=True),
+                *accused_tasks,
+            ],
         )
 
 

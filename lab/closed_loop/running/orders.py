@@ -115,12 +115,12 @@ def _create_order_tasks(state: LoopState, order: AppOrder, jitters: Sequence[int
         state.charge_gas(
             order.owner, GasAction.CREATE if order.group is None else GasAction.CREATE_IN_GROUP
         )
-    started = [task for task in order.tasks if _try_start_task(state, task)]
+    started_tasks = [task for task in order.tasks if _try_start_task(state, task)]
     for task in order.tasks:
         if task.node is None:
             state.queue.append(task)
             state.agenda.schedule(state.now + _MAX_WAIT_SECONDS, _cancel_waiting_task, state, task)
-    _schedule_answers(state, started)
+    _schedule_answers(state, started_tasks)
 
 
 def start_waiting_tasks(state: LoopState) -> None:
@@ -169,12 +169,12 @@ def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
     )
 
 
-def _schedule_answers(state: LoopState, started: Sequence[LoopTask]) -> None:
+def _schedule_answers(state: LoopState, started_tasks: Sequence[LoopTask]) -> None:
     """Schedule each started task's answer or timeout, as its node decides.
 
     This happens after all drawn nodes are assigned, so that each member sees its complete group.
     """
-    for task in started:
+    for task in started_tasks:
         if task.node is not None and not task.is_ended:
             answers.schedule_answer_or_timeout(state, task, task.node)
 

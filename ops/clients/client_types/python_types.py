@@ -129,22 +129,30 @@ def _format_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
     return_type = (
         "bytes" if media_type == "application/octet-stream" else _format_model_type(content)
     )
-    parameters = [item for item in operation.get("parameters", ()) if item["in"] != "header"]
-    values = [item["name"] for item in parameters if item["in"] == "path"]
-    query = [item["name"] for item in parameters if item["in"] == "query"]
+    parameters = [
+        parameter for parameter in operation.get("parameters", ()) if parameter["in"] != "header"
+    ]
+    path_parameters = [parameter["name"] for parameter in parameters if parameter["in"] == "path"]
+    query_parameters = [
+        parameter["name"] for parameter in parameters if parameter["in"] == "query"
+    ]
     body = operation.get("requestBody")
     parameter_texts = [
         "self",
-        *(_format_parameter(item) for item in parameters if item["in"] == "path"),
+        *(_format_parameter(parameter) for parameter in parameters if parameter["in"] == "path"),
         *([f"body: {_format_model_type(body['content']['application/json'])}"] if body else ()),
-        *(["*"] if query else ()),
-        *(f"{_format_parameter(item)} = None" for item in parameters if item["in"] == "query"),
+        *(["*"] if query_parameters else ()),
+        *(
+            f"{_format_parameter(parameter)} = None"
+            for parameter in parameters
+            if parameter["in"] == "query"
+        ),
     ]
     call_arguments = [
         repr(method.upper()),
         repr(path),
-        _format_mapping(values),
-        _format_mapping(query),
+        _format_mapping(path_parameters),
+        _format_mapping(query_parameters),
         "body" if body else "None",
     ]
     return indent(
@@ -170,8 +178,8 @@ def _format_mapping(names: list[str]) -> str:
     return "{" + ", ".join(f'"{name}": {name}' for name in names) + "}"
 
 
-def _format_docstring(described: Mapping[str, Any], name: str) -> str:
-    text = _escape_docstring(described.get("description", name))
+def _format_docstring(schema: Mapping[str, Any], name: str) -> str:
+    text = _escape_docstring(schema.get("description", name))
     return indent(f'"""{text}"""', "    ")
 
 
@@ -183,5 +191,7 @@ def _escape_docstring(text: str) -> str:
 
 def _format_code(source: str) -> str:
     command = (sys.executable, "-m", "ruff", "format", "--stdin-filename", "models.py", "-")
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=True)  # noqa: S603 - ruff of the environment
-    return done.stdout
+    completed_process = subprocess.run(  # noqa: S603 - ruff of the environment
+        command, input=source, capture_output=True, text=True, check=True
+    )
+    return completed_process.stdout

@@ -150,9 +150,9 @@ def _format_signature(entry: Mapping[str, Any]) -> str:
 
 def _get_type_name(argument: Mapping[str, Any]) -> str:
     """Return an argument's type, or the struct's name if the argument is a struct."""
-    internal = str(argument["internalType"])
-    if internal.startswith("struct "):
-        return internal.removeprefix("struct ").rpartition(".")[2]
+    internal_type = str(argument["internalType"])
+    if internal_type.startswith("struct "):
+        return internal_type.removeprefix("struct ").rpartition(".")[2]
     return str(argument["type"])
 
 

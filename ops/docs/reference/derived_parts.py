@@ -58,9 +58,9 @@ def update_example_settings(text: str) -> str:
         if header is not None or setting is not None or not line.startswith("#"):
             comment_start = len(lines)
     for setting in reversed(setting_by_name.values()):
-        end = end_by_section[setting.name.partition(".")[0]]
+        end_line = end_by_section[setting.name.partition(".")[0]]
         name = setting.name.rpartition(".")[2]
-        lines[end:end] = [
+        lines[end_line:end_line] = [
             *_wrap_comment(setting.about),
             f"# {name} = {setting.default.strip('`')}",
         ]

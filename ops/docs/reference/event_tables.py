@@ -70,9 +70,9 @@ def replace_generated_parts(page: str) -> str:
 
 
 def _format_field_names(kind: type[DomainEvent]) -> str:
-    required = get_required_fields(kind)
-    optional_names = [name for name in get_field_kinds(kind) if name not in required]
-    return "; ".join(", ".join(names) for names in (required, optional_names) if names)
+    required_names = get_required_fields(kind)
+    optional_names = [name for name in get_field_kinds(kind) if name not in required_names]
+    return "; ".join(", ".join(names) for names in (required_names, optional_names) if names)
 
 
 def _format_meaning(kind: type[DomainEvent]) -> str:

@@ -19,5 +19,5 @@ def render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _render_row(cells: Iterable[str]) -> str:
-    escaped = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
+    escaped_cells = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped_cells)} |"

@@ -45,14 +45,14 @@ def read_declarations(paths: Iterable[Path]) -> dict[tuple[str, str], Declaratio
     among the sources.
     """
     declarations: dict[tuple[str, str], Declaration] = {}
-    inherited: list[Declaration] = []
+    inheriting_declarations: list[Declaration] = []
     for path in paths:
         for declaration in _iter_declarations(path.read_text("utf-8").splitlines()):
             if declaration.inherits:
-                inherited.append(declaration)
+                inheriting_declarations.append(declaration)
             else:
                 declarations.setdefault((declaration.kind, declaration.name), declaration)
-    for declaration in inherited:
+    for declaration in inheriting_declarations:
         inherited_declaration = declarations.get(("function", declaration.name))
         if inherited_declaration is not None:
             declarations[declaration.kind, declaration.name] = Declaration(
@@ -101,11 +101,11 @@ def _parse_declaration(code: str, comment: list[str]) -> Declaration | None:
         name = variable_match[1]
     else:
         return None
-    first, *tagged_texts = _TAG.split(" ".join(comment))
+    first_text, *tagged_texts = _TAG.split(" ".join(comment))
     tag_texts = list(
         zip(tagged_texts[::2], (text.strip() for text in tagged_texts[1::2]), strict=True)
     )
-    notices = (first.strip(), *(text for tag, text in tag_texts if tag == "notice"))
+    notices = (first_text.strip(), *(text for tag, text in tag_texts if tag == "notice"))
     descriptions = [text.split(" ", 1) for tag, text in tag_texts if tag in {"param", "return"}]
     return Declaration(
         kind=kind,

@@ -133,8 +133,8 @@ def _build_dependency_graph(
         required_purls = {purl for purls in npm_dependencies.values() for purl in purls}
         dependencies_by_purl[product] |= set(npm_dependencies) - required_purls
     return [
-        {"ref": ref, "dependsOn": sorted(dependencies_by_purl[ref])}
-        for ref in sorted(dependencies_by_purl)
+        {"ref": purl, "dependsOn": sorted(dependencies_by_purl[purl])}
+        for purl in sorted(dependencies_by_purl)
     ]
 
 

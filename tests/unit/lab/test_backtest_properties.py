@@ -52,7 +52,7 @@ def measure_history(events, rules, policy, measurement_plan, blocks=(0, None)):
 @examples(60)
 def test_node_is_excluded_exactly_within_its_exclusion_intervals(events, rules, data):
     history, measurement = measure_history(
-        events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False)
+        events, rules, CRYNUX_POLICY, MeasurementPlan(measures_task_spread=False)
     )
     if history.from_time == history.to_time:
         return
@@ -74,7 +74,7 @@ def test_block_range_has_same_exclusions_and_kickouts_as_full_history(events, da
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
     history, measurement = measure_history(
-        events, LOW, CRYNUX_POLICY, MeasurementPlan(judges_starts=False), (first, last)
+        events, LOW, CRYNUX_POLICY, MeasurementPlan(measures_task_spread=False), (first, last)
     )
     at = data.draw(st.sampled_from([place for place in places if first <= place <= last]))
     until_then = [event for event in events if event.at.block <= at]

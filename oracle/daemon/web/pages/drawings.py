@@ -104,13 +104,13 @@ def build_trend_chart(
         return None
     first_time = samples[0].time
     last_time = max(samples[-1].time, samples[0].time + 1)
-    right_x = width - _RIGHT_MARGIN
+    right = width - _RIGHT_MARGIN
 
     def compute_x(time: int) -> float:
         clamped_time = min(max(time, first_time), last_time)
         return round(
             _LEFT_MARGIN
-            + (clamped_time - first_time) * (right_x - _LEFT_MARGIN) / (last_time - first_time),
+            + (clamped_time - first_time) * (right - _LEFT_MARGIN) / (last_time - first_time),
             1,
         )
 
@@ -124,14 +124,14 @@ def build_trend_chart(
         width=width,
         height=_TOP_MARGIN + _PLOT_HEIGHT + _FOOT_HEIGHT,
         left=_LEFT_MARGIN,
-        right=right_x,
+        right=right,
         qos=build_path("qos"),
         long_term=build_path("long_term"),
         reliability=build_path("reliability"),
         grid=_build_grid_labels(),
         ticks=tuple(
             ChartPoint(
-                round(_LEFT_MARGIN + tick_index * (right_x - _LEFT_MARGIN) / tick_count, 1),
+                round(_LEFT_MARGIN + tick_index * (right - _LEFT_MARGIN) / tick_count, 1),
                 0,
                 first_time + tick_index * (last_time - first_time) // tick_count,
             )
