@@ -1,1 +1,1 @@
-"""The tests, in rooms named like those of the product."""
+"""The tests, in folders named like the packages of the product."""

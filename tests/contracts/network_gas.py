@@ -29,83 +29,89 @@ class Meter:
 
     def __init__(self, chain: Chain) -> None:
         self.network = Network.deployed(chain)
-        self.found: dict[str, int] = {}
+        self.gas_by_name: dict[str, int] = {}
         self._groups = 0
 
-    def weigh(self, name: str, receipt: Receipt) -> Receipt:
+    def record_gas(self, name: str, receipt: Receipt) -> Receipt:
         """Record the gas of a transaction; of equal names the highest counts."""
-        self.found[name] = max(self.found.get(name, 0), receipt.gas)
+        self.gas_by_name[name] = max(self.gas_by_name.get(name, 0), receipt.gas)
         return receipt
 
-    def forget(self) -> None:
-        self.found = {}
+    def clear(self) -> None:
+        self.gas_by_name = {}
 
     # --- scenarios ---
 
-    def members(self) -> None:
+    def measure_joins(self) -> None:
         network = self.network
         for node in network.nodes:
-            self.weigh("join", network.join(node, models=["sdxl"]))
+            self.record_gas("join", network.join(node, models=["sdxl"]))
             call = network.does.requestDownload(node, "llama")
-            self.weigh("requestDownload", network.by(network.dispatcher, call))
+            self.record_gas("requestDownload", network.by(network.dispatcher, call))
 
-    def alone(self) -> None:
+    def measure_single_task(self) -> None:
         network = self.network
         node = self.network.nodes[0]
-        task = self.created("createTask")
-        self.weigh("startTask", network.start(task, node))
-        self.weigh("submitResult", network.submit(task, node))
+        task = self.create_task("createTask")
+        self.record_gas("startTask", network.start(task, node))
+        self.record_gas("submitResult", network.submit(task, node))
         judged = network.by(network.creator, network.does.validateTask(task))
-        self.weigh("validateTask", judged)
-        late = self.created("createTask")
+        self.record_gas("validateTask", judged)
+        late = self.create_task("createTask")
         network.start(late, node)
         network.chain.later(301)
-        self.weigh("timeOutTask", network.time_out(late))
+        self.record_gas("timeOutTask", network.time_out(late))
 
-    def created(self, name: str, **order_fields: Any) -> bytes:
+    def create_task(self, name: str, **order_fields: Any) -> bytes:
         network = self.network
         call = network.does.createTask(network.order(**order_fields))
         receipt = network.by(network.creator, call, ETHER)
-        self.weigh(name, receipt)
+        self.record_gas(name, receipt)
         return bytes(receipt.only("TaskCreated")["task"])
 
-    def grouped(self, nodes: list[str], results: str) -> tuple[bytes, Any]:
+    def run_group(self, nodes: list[str], results: str) -> tuple[bytes, Any]:
         """Run a group up to its comparison; return its key and its tasks."""
         network = self.network
         self._groups = self._groups + 1
         name = encode_word(10_000 + self._groups)
         group_fields = {"group": name, "group_size": SIZE}
-        first = self.created("createTask, first of a group", **group_fields)
-        other_tasks = [self.created("createTask, of a group", **group_fields) for _ in nodes[1:]]
+        first = self.create_task("createTask, first of a group", **group_fields)
+        other_tasks = [
+            self.create_task("createTask, of a group", **group_fields) for _ in nodes[1:]
+        ]
         tasks = [first, *other_tasks]
         for task, node in zip(tasks, nodes, strict=True):
-            self.weigh("startTask, of a group", network.start(task, node))
-        self.played(network.creator, name, dict(zip(tasks, nodes, strict=True)), results)
+            self.record_gas("startTask, of a group", network.start(task, node))
+        self.answer_and_compare(
+            network.creator, name, dict(zip(tasks, nodes, strict=True)), results
+        )
         return network.key(network.creator, name), tasks
 
-    def second(self, contested: bytes, nodes: list[str], results: str) -> None:
+    def run_second_group(self, contested: bytes, nodes: list[str], results: str) -> None:
         """Run the second group of a contest up to its comparison."""
         network = self.network
         name = encode_word(30_000)
         ordered = order_second_group(network, contested, name, nodes)
-        self.weigh("probe, second group of three", ordered)
+        self.record_gas("probe, second group of three", ordered)
         runs = dict(zip(list_created_tasks(ordered), nodes, strict=True))
-        self.played(network.dispatcher, name, runs, results)
+        self.answer_and_compare(network.dispatcher, name, runs, results)
 
-    def played(self, creator: str, name: bytes, runs: dict[bytes, str], results: str) -> None:
+    def answer_and_compare(
+        self, creator: str, name: bytes, runs: dict[bytes, str], results: str
+    ) -> None:
         """Let the group's nodes commit and reveal, and its creator compare."""
         network = self.network
         key = self.network.key(creator, name)
         for (task, node), result in zip(runs.items(), results, strict=True):
             committed = network.commit(task, node, compute_answer(key, ord(result)))
-            self.weigh("commitAnswer", committed)
+            self.record_gas("commitAnswer", committed)
         for task in runs:
-            self.weigh("revealAnswer", network.reveal(task))
+            self.record_gas("revealAnswer", network.reveal(task))
         compared = network.by(creator, network.does.validateGroup(name, list(runs)))
         kind = "unanimous" if len(set(results)) == 1 else "contested"
-        self.weigh(f"validateGroup, three, {kind}", compared)
+        self.record_gas(f"validateGroup, three, {kind}", compared)
 
-    def at_once(self) -> None:
+    def measure_group_start(self) -> None:
         """Start a complete group after a draw; its nodes do not answer."""
         network = self.network
         name = encode_word(20_000)
@@ -114,22 +120,22 @@ class Meter:
         header = network.chain.rpc("eth_getBlockByNumber", hex(number), False)
         seed = (number, bytes.fromhex(header["hash"][2:]))
         call = network.does.startGroup(tasks, network.nodes[:SIZE], *seed)
-        self.weigh("startGroup, three", network.by(network.dispatcher, call))
+        self.record_gas("startGroup, three", network.by(network.dispatcher, call))
         network.chain.later(301)
         for task in tasks:
             network.time_out(task)
 
-    def trial(self) -> None:
+    def measure_contest(self) -> None:
         network = self.network
-        contested, tasks = self.grouped(network.nodes[:3], "AAB")
-        self.second(contested, network.nodes[3:6], "AAA")
+        contested, tasks = self.run_group(network.nodes[:3], "AAB")
+        self.run_second_group(contested, network.nodes[3:6], "AAA")
         call = network.does.settleContest(contested, tasks, encode_word(ord("A")))
-        self.weigh("settleContest, one slashed", network.by(network.admin, call))
+        self.record_gas("settleContest, one slashed", network.by(network.admin, call))
 
-    def leaves(self) -> None:
+    def measure_quit(self) -> None:
         network = self.network
-        self.weigh("quit", network.by(network.nodes[0], network.does.quit()))
-        self.weigh("withdraw", network.by(network.nodes[0], network.does.withdraw()))
+        self.record_gas("quit", network.by(network.nodes[0], network.does.quit()))
+        self.record_gas("withdraw", network.by(network.nodes[0], network.does.withdraw()))
 
 
 def measure_gas(chain: Chain) -> dict[str, int]:
@@ -139,17 +145,17 @@ def measure_gas(chain: Chain) -> dict[str, int]:
     network = meter.network
     network.by(network.admin, network.does.setOracle(oracle))
     network.by(network.admin, network.does.setScores(scores))
-    meter.members()
-    joined = meter.found
+    meter.measure_joins()
+    joined = meter.gas_by_name
     for _ in range(2):
-        meter.forget()
-        meter.alone()
-        meter.grouped(network.nodes[:3], "AAA")
-        meter.grouped(network.nodes[3:], "AAA")
-    meter.at_once()
-    meter.trial()
-    meter.leaves()
-    return joined | meter.found
+        meter.clear()
+        meter.measure_single_task()
+        meter.run_group(network.nodes[:3], "AAA")
+        meter.run_group(network.nodes[3:], "AAA")
+    meter.measure_group_start()
+    meter.measure_contest()
+    meter.measure_quit()
+    return joined | meter.gas_by_name
 
 
 def main() -> int:

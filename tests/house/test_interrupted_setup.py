@@ -54,7 +54,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 @pytest.mark.parametrize("command", ["install", "--editable", "check"])
-def test_failed_set_up_keeps_the_working_environment(
+def test_failed_setup_keeps_the_working_environment(
     monkeypatch, checkout, capsys, failure, command
 ):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
@@ -195,7 +195,7 @@ def test_interrupted_npm_install_keeps_previous_packages(monkeypatch, checkout):
     assert environments(checkout) == set()
 
 
-def test_interrupted_set_up_suggests_running_the_command_again(monkeypatch, capsys):
+def test_interrupted_setup_suggests_running_the_command_again(monkeypatch, capsys):
     def interrupt(_):
         raise KeyboardInterrupt
 
@@ -229,7 +229,7 @@ with bootstrap._lock_setup():
 
 
 @pytest.mark.slow
-def test_set_up_waits_for_processes_of_a_killed_set_up(tmp_path):
+def test_setup_waits_for_processes_of_a_killed_setup(tmp_path):
     begun = tmp_path / "begun"
     started = partial(subprocess.Popen, cwd=ROOT, text=True, stdin=subprocess.PIPE)
     with started([sys.executable, "-c", FIRST, str(begun)]) as first:

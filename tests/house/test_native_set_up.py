@@ -14,7 +14,7 @@ def environment(tmp_path):
     return path
 
 
-def test_missing_compiler_is_reported_once_and_set_up_continues(monkeypatch, capsys, environment):
+def test_missing_compiler_is_reported_once_and_setup_continues(monkeypatch, capsys, environment):
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_run", commands.append)
     monkeypatch.setattr(bootstrap, "_can_compile", lambda: False)

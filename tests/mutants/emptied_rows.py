@@ -1,9 +1,9 @@
-"""Empties what the rows of docs/fidelity/ cite, one by one, and sees that their tests fall.
+"""Removes the body of each function that docs/fidelity/ cites; the cited tests must then fail.
 
     .venv/bin/python tests/mutants/emptied_rows.py [--only Q12 L4 ...] [--jobs 2]
 
-A row stands when each thing that it names brings down one of its tests, and each of its tests
-falls for one of them. Exit code 1: a citation did not fall.
+A row is confirmed if each of its functions makes one of its tests fail, and each of its tests
+fails for one of its functions. The exit code is 1 if a row is not confirmed.
 """
 
 import argparse

@@ -27,7 +27,7 @@ def lower(address: str) -> Address:
     return Address(address.lower())
 
 
-def lines_to(nodes: NodeNetwork | Staking) -> PoolView:
+def create_pool_view(nodes: NodeNetwork | Staking) -> PoolView:
     return pool_of(nodes.chain.url).create_view()
 
 
@@ -40,7 +40,10 @@ def link_target(nodes: NodeNetwork, **overrides: str) -> Wiring:
 
 
 def list_mismatch_subjects(nodes: NodeNetwork, wiring: Wiring) -> list[str]:
-    return [mismatch.subject for mismatch in find_kick_target_mismatches(lines_to(nodes), *wiring)]
+    return [
+        mismatch.subject
+        for mismatch in find_kick_target_mismatches(create_pool_view(nodes), *wiring)
+    ]
 
 
 def redeploy_adapter(nodes: NodeNetwork, **changed: str) -> None:
@@ -64,7 +67,7 @@ def test_correctly_configured_adapter_has_no_mismatch(nodes: NodeNetwork):
 def test_wrong_task_contract_is_detected(nodes: NodeNetwork):
     redeploy_adapter(nodes, task=nodes.caller.address)
     (mismatch,) = find_kick_target_mismatches(
-        lines_to(nodes), *link_target(nodes, **_any_task(nodes))
+        create_pool_view(nodes), *link_target(nodes, **_any_task(nodes))
     )
     assert mismatch.subject == "task contract of Node"
     assert mismatch.actual == "Not called by the task contract"
@@ -75,17 +78,17 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
 
 
 def test_other_addresses_are_rejected_as_the_task_contract(nodes: NodeNetwork):
-    lines = lines_to(nodes)
+    pool_view = create_pool_view(nodes)
     node = lower(nodes.node.address)
-    assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
+    assert find_task_contract_mismatch(pool_view, node, lower(nodes.task.address)) is None
     for address in (nodes.first, nodes.owner, nodes.adapter.address):
-        mismatch = find_task_contract_mismatch(lines, node, lower(address))
+        mismatch = find_task_contract_mismatch(pool_view, node, lower(address))
         assert mismatch == "Not called by the task contract"
 
 
 def test_adapter_without_its_role_is_detected(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
-    (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *link_target(nodes))
+    (mismatch,) = find_kick_target_mismatches(create_pool_view(nodes), *link_target(nodes))
     assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
 
 
@@ -113,10 +116,10 @@ def test_adapter_address_of_an_unrelated_contract_is_detected(nodes: NodeNetwork
 
 
 def test_externally_owned_adapter_owner_is_reported(nodes: NodeNetwork):
-    (finding,) = find_single_key_owner_mismatches(lines_to(nodes), *link_target(nodes)[:2])
+    (finding,) = find_single_key_owner_mismatches(create_pool_view(nodes), *link_target(nodes)[:2])
     assert finding.subject == "kick target's owner"
     redeploy_adapter(nodes, owner=nodes.caller.address)
-    assert find_single_key_owner_mismatches(lines_to(nodes), *link_target(nodes)[:2]) == []
+    assert find_single_key_owner_mismatches(create_pool_view(nodes), *link_target(nodes)[:2]) == []
 
 
 def test_staking_admin_is_verified_by_revert_reason(network: Staking):
@@ -124,11 +127,11 @@ def test_staking_admin_is_verified_by_revert_reason(network: Staking):
     at = lower(network.adapter.address)
     oracle = lower(network.caller.address)
     wiring = NODE_STAKING, at, oracle, contract_by_name
-    assert find_kick_target_mismatches(lines_to(network), *wiring) == []
+    assert find_kick_target_mismatches(create_pool_view(network), *wiring) == []
 
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
-    (mismatch,) = find_kick_target_mismatches(lines_to(network), *wiring)
+    (mismatch,) = find_kick_target_mismatches(create_pool_view(network), *wiring)
     assert (mismatch.subject, mismatch.actual) == (
         "admin of NodeStaking",
         "Not called by the admin",

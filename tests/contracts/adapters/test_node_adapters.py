@@ -111,9 +111,9 @@ def test_waiting_task_does_not_start_during_kickout(nodes: NodeNetwork):
 
 def test_only_the_node_contract_may_report_an_available_node(nodes: NodeNetwork):
     call = nodes.adapter.functions.nodeAvailableCallback(nodes.first)
-    for account in (nodes.owner, nodes.caller.address):
+    for sender in (nodes.owner, nodes.first):
         with pytest.raises(RevertedError, match="NotAllowed"):
-            nodes.send(call, sender=nodes.owner if account == nodes.owner else nodes.first)
+            nodes.send(call, sender=sender)
 
 
 def test_owner_can_collect_a_slashed_stake(nodes: NodeNetwork):

@@ -76,7 +76,7 @@ def test_executed_kickout_expels_node_and_returns_its_stake(
         print(f"\nexecuteKick through {due.nodes.name}: {receipt.gas:,} gas")  # noqa: T201
 
 
-def test_busy_node_is_expelled_immediately_and_kicked_after_task(due: DueNode):
+def test_busy_node_is_expelled_immediately_and_kicked_after_its_task(due: DueNode):
     due.prepare()
     work = due.nodes.work()
     receipt = due.oracle.execute(SEAT)

@@ -221,7 +221,7 @@ def test_failing_oracle_does_not_prevent_task_starts(watched: Watched, mood: Moo
     assert watched.network.status(task) is Status.STARTED
 
 
-def test_long_return_data_of_score_source_costs_no_gas(watched: Watched):
+def test_long_return_data_of_a_score_source_is_not_copied(watched: Watched):
     network = watched.network
     watched.set_scores(watched.scores.address)
     gas_by_mood = {}

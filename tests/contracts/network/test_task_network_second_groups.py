@@ -120,7 +120,7 @@ def test_second_group_for_a_unanimous_group_is_rejected(network: Network, first:
     ("second_says", "slashed"),
     [("AAC", [IN, IN, OUT]), ("BBA", [IN, IN, IN]), ("CCA", [IN, IN, IN])],
 )
-def test_second_minority_is_slashed_only_if_both_groups_agree(
+def test_minority_of_the_second_group_is_slashed_if_both_groups_agree(
     network: Network, first: Group, second_says: str, slashed: list[Standing]
 ):
     first.play("AAB")

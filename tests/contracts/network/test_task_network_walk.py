@@ -57,7 +57,7 @@ class Walk:
         self.network, self.oracle, self.chance = network, oracle, chance
         self.does = network.does
         self.ledger = Ledger()
-        self.seen = Counter[str]()
+        self.event_counts = Counter[str]()
         self.created = self.groups = 0
         self.hidden: dict[bytes, bytes] = {}
 
@@ -69,14 +69,14 @@ class Walk:
                 raise
             return False
         self.ledger.read(receipt)
-        self.seen.update(receipt.names)
+        self.event_counts.update(receipt.names)
         return True
 
-    def some(self, *statuses: Status) -> bytes:
+    def draw_task(self, *statuses: Status) -> bytes:
         """Return a task with one of the statuses, or else the key of a missing task."""
         return self.chance.choice(self.ledger.at(*statuses) or [encode_word(404)])
 
-    def somebody(self) -> str:
+    def draw_node(self) -> str:
         return self.chance.choice(self.network.nodes)
 
     def wait(self, seconds: int) -> None:
@@ -93,9 +93,9 @@ class Walk:
 
     def create(self) -> None:
         """Create a single task, or a group, occasionally without its last member."""
-        self.order(self.network.creator, self.chance.choice([1, 2, 3, 3]))
+        self.create_group(self.network.creator, self.chance.choice([1, 2, 3, 3]))
 
-    def order(self, creator: str, size: int) -> bytes:
+    def create_group(self, creator: str, size: int) -> bytes:
         self.groups += 1
         group = {"group": encode_word(self.groups), "group_size": size} if size > 1 else {}
         for _ in range(size - (self.chance.random() < 0.1)):
@@ -108,7 +108,7 @@ class Walk:
     def start(self) -> None:
         busy = {self.ledger.runs[task] for task in self.ledger.at(Status.STARTED)}
         for node in sorted(set(self.ledger.members()) - busy):
-            call = self.does.startTask(self.some(*WAITING), node)
+            call = self.does.startTask(self.draw_task(*WAITING), node)
             self.step(self.network.dispatcher, call)
 
     def answer(self) -> None:
@@ -134,7 +134,7 @@ class Walk:
             if self.chance.random() < 0.85:
                 self.step(self.ledger.runs[task], call)
 
-    def judge(self) -> None:
+    def validate_single_answers(self) -> None:
         for task in self.ledger.at(*ANSWERED):
             submitted = self.ledger.tasks[task] is Status.SUBMITTED
             call = self.does.validateTask(task) if submitted else self.does.acceptError(task)
@@ -142,25 +142,25 @@ class Walk:
 
     def compare(self) -> None:
         answered = set(self.ledger.at(*ANSWERED))
-        for creator, group, tasks in self.all_groups():
+        for creator, group, tasks in self.list_groups():
             if set(tasks) & answered:
                 self.step(creator, self.does.validateGroup(group, tasks))
 
-    def all_groups(self) -> list[tuple[str, bytes, list[bytes]]]:
+    def list_groups(self) -> list[tuple[str, bytes, list[bytes]]]:
         """Return creator, the creator's name, and tasks of each group."""
         creators = (self.network.creator, self.network.dispatcher)
         named = [(who, encode_word(n)) for who in creators for n in range(1, self.groups + 1)]
         keyed = [(*name, self.ledger.groups.get(self.network.key(*name), [])) for name in named]
         return [group for group in keyed if group[2]]
 
-    def contested(self) -> list[tuple[bytes, list[bytes]]]:
-        keyed = [(self.ledger.group_of[tasks[0]], tasks) for _, _, tasks in self.all_groups()]
+    def list_contested_groups(self) -> list[tuple[bytes, list[bytes]]]:
+        keyed = [(self.ledger.group_of[tasks[0]], tasks) for _, _, tasks in self.list_groups()]
         return [
             (key, tasks) for key, tasks in keyed if self.does.groupOf(key).call()[0] == CONTESTED
         ]
 
     def revalidate(self) -> None:
-        for key, tasks in self.contested():
+        for key, tasks in self.list_contested_groups():
             if not any(self.does.groupOf(key).call()[PEER]):
                 self.order_second(key, len(tasks))
 
@@ -186,23 +186,23 @@ class Walk:
             self.ledger.owed[dispatcher] -= size * fee
 
     def settle(self) -> None:
-        for key, tasks in self.contested():
+        for key, tasks in self.list_contested_groups():
             for result in (0, 1, 2):
                 self.step(
                     self.network.admin, self.does.settleContest(key, tasks, encode_word(result))
                 )
 
-    def trial(self) -> None:
+    def play_full_group(self) -> None:
         """Run a group to its end, and a second one if it is contested."""
         self.join()
-        self.order(self.network.creator, 3)
+        self.create_group(self.network.creator, 3)
         for again in (self.revalidate, self.settle):
             for act in (*[self.start] * 3, self.answer, self.reveal, self.compare, again):
                 act()
-            self.show_late()
-            self.conceal()
+            self.reveal_late()
+            self.time_out_hidden_answers()
 
-    def conceal(self) -> None:
+    def time_out_hidden_answers(self) -> None:
         """Let nodes not reveal in time; their group is compared without them."""
         if self.ledger.at(Status.COMMITTED):
             self.wait(121)
@@ -212,77 +212,83 @@ class Walk:
 
     # --- Steps that disturb tasks ---
 
-    def request(self) -> None:
+    def change_membership(self) -> None:
         act = self.chance.choice(["pause", "resume", "quit", "addStake"])
         value = ETHER if act == "addStake" else 0
         paused = [n for n, stands in self.ledger.nodes.items() if stands is Standing.PAUSED]
-        node = paused[0] if paused and act == "resume" else self.somebody()
+        node = paused[0] if paused and act == "resume" else self.draw_node()
         self.step(node, getattr(self.does, act)(), value)
 
     def kick(self) -> None:
         at = self.network.contract.address
         self.step(
-            self.network.admin, self.oracle.functions.kick(at, self.somebody(), encode_word(1))
+            self.network.admin, self.oracle.functions.kick(at, self.draw_node(), encode_word(1))
         )
 
     def queue(self) -> None:
-        self.step(self.network.dispatcher, self.does.queueTask(self.some(*WAITING)))
+        self.step(self.network.dispatcher, self.does.queueTask(self.draw_task(*WAITING)))
 
-    def take_back(self) -> None:
+    def cancel_or_drop(self) -> None:
         """Cancel a single task, or its complete group."""
         for act, sender in (("drop", self.network.dispatcher), ("cancel", self.network.creator)):
             reason = [self.chance.choice([1, 4, 5])] if act == "drop" else []
-            task = self.some(*WAITING)
+            task = self.draw_task(*WAITING)
             self.step(sender, getattr(self.does, f"{act}Task")(task, *reason))
             fellows = self.ledger.groups.get(self.ledger.group_of.get(task, NOTHING), [])
             self.step(sender, getattr(self.does, f"{act}Group")(fellows, *reason))
 
-    def show_late(self) -> None:
+    def reveal_late(self) -> None:
         """Let a node that did not reveal in time show its answer for the contest."""
         for task in self.ledger.at(Status.TIMED_OUT):
             if task in self.hidden and self.chance.random() < 0.5:
                 call = self.does.revealAnswer(task, self.hidden[task], SALT)
                 self.step(self.ledger.runs[task], call)
 
-    def give_up(self) -> None:
+    def end_overdue_tasks(self) -> None:
         self.wait(self.chance.choice([1, 61, 301, 601, 3601]))
-        self.step(self.network.admin, self.does.timeOutTask(self.some(Status.STARTED)))
-        self.step(self.network.admin, self.does.timeOutTask(self.some(Status.COMMITTED)))
-        self.step(self.network.admin, self.does.giveUpGroup(self.some(Status.COMMITTED)))
-        self.step(self.network.admin, self.does.endUnvalidated(self.some(*ANSWERED)))
-        self.step(self.network.admin, self.does.endUnvalidated(self.some(Status.TIMED_OUT)))
+        self.step(self.network.admin, self.does.timeOutTask(self.draw_task(Status.STARTED)))
+        self.step(self.network.admin, self.does.timeOutTask(self.draw_task(Status.COMMITTED)))
+        self.step(self.network.admin, self.does.giveUpGroup(self.draw_task(Status.COMMITTED)))
+        self.step(self.network.admin, self.does.endUnvalidated(self.draw_task(*ANSWERED)))
+        self.step(self.network.admin, self.does.endUnvalidated(self.draw_task(Status.TIMED_OUT)))
 
     def withdraw(self) -> None:
         self.step(self.chance.choice(self.network.chain.accounts), self.does.withdraw())
 
-    def meddle(self) -> None:
+    def call_as_any_account(self) -> None:
         """Call any function for any task from any account."""
         acts = ["queueTask", "cancelTask", "validateTask", "acceptError", "endUnvalidated"]
         act = getattr(self.does, self.chance.choice([*acts, "timeOutTask", "reportError"]))
-        self.step(self.chance.choice(self.network.chain.accounts), act(self.some(*Status)))
+        self.step(self.chance.choice(self.network.chain.accounts), act(self.draw_task(*Status)))
 
     # --- Invariants ---
 
-    def moves(self) -> list[Callable[[], None]]:
+    def list_steps(self) -> list[Callable[[], None]]:
         work = [self.join, self.create, self.start, self.start, self.answer, self.reveal]
         work += [self.compare]
         occasional = [
-            self.trial,
-            self.trial,
-            self.judge,
-            self.request,
+            self.play_full_group,
+            self.play_full_group,
+            self.validate_single_answers,
+            self.change_membership,
             self.withdraw,
-            self.meddle,
+            self.call_as_any_account,
             self.queue,
-            self.request,
+            self.change_membership,
         ]
-        rare = [self.kick, self.take_back, self.give_up, self.settle, self.show_late]
+        rare = [
+            self.kick,
+            self.cancel_or_drop,
+            self.end_overdue_tasks,
+            self.settle,
+            self.reveal_late,
+        ]
         return [*work * 3, *occasional, *rare]
 
-    def every_wei_is_somebody_s(self) -> None:
+    def check_balance(self) -> None:
         assert self.network.balance() == self.ledger.balance()
 
-    def same_as_the_books(self) -> None:
+    def check_storage_equals_ledger(self) -> None:
         """The ledger of the events equals the storage of the contract."""
         for task, status in self.ledger.tasks.items():
             assert self.network.status(task) is status
@@ -292,23 +298,23 @@ class Walk:
             assert self.network.owed(account) == amount
         assert self.does.activeCount().call() == len(self.ledger.members())
 
-    def all_go_home(self) -> None:
+    def end_all_tasks_and_memberships(self) -> None:
         """From the current state, waiting alone ends every task and releases every wei."""
         self.wait(3600)
         for task in self.ledger.at(Status.STARTED):
             assert self.step(self.network.admin, self.does.timeOutTask(task))
         self.wait(3601)
-        self.end_waiting()
+        self.end_waiting_tasks()
         self.wait(3601)
         for task in self.ledger.at(Status.COMMITTED):
             assert self.step(self.network.admin, self.does.timeOutTask(task))
         self.wait(3601)
         for task in self.ledger.at(*ANSWERED):
             assert self.step(self.network.admin, self.does.endUnvalidated(task))
-        self.release_hidden()
+        self.release_uncompared_groups()
         self.wait(86_401)
-        self.show_late()
-        for key, tasks in self.contested():
+        self.reveal_late()
+        for key, tasks in self.list_contested_groups():
             assert self.step(self.network.admin, self.does.settleContest(key, tasks, NOTHING))
         for node in self.ledger.members():
             assert self.network.node(node)["quits"] is False
@@ -319,14 +325,14 @@ class Walk:
         assert self.network.balance() == 0
         assert Standing.ACTIVE not in self.ledger.nodes.values()
 
-    def release_hidden(self) -> None:
+    def release_uncompared_groups(self) -> None:
         """Release the stakes of groups without a revealed answer that were not compared."""
         for task in self.ledger.at(Status.TIMED_OUT):
             task_view = self.network.read_task(task)
             if task_view["held"] and self.does.groupOf(task_view["group"]).call()[0] != CONTESTED:
                 assert self.step(self.network.admin, self.does.endUnvalidated(task))
 
-    def end_waiting(self) -> None:
+    def end_waiting_tasks(self) -> None:
         """End waiting tasks: alone, with their group, or after the group was aborted."""
         for task in self.ledger.at(*WAITING):
             if self.ledger.tasks[task] not in WAITING:
@@ -349,9 +355,9 @@ def test_every_task_ends_and_balances_match_after_random_operations(
         walk = Walk(*pair, Random(seed))  # noqa: S311 - a way to walk again, not a secret
         with fresh_chain.undone():
             for _ in range(80):
-                walk.chance.choice(walk.moves())()
-                walk.every_wei_is_somebody_s()
-            walk.same_as_the_books()
-            walk.all_go_home()
-        event_counts += walk.seen
+                walk.chance.choice(walk.list_steps())()
+                walk.check_balance()
+            walk.check_storage_equals_ledger()
+            walk.end_all_tasks_and_memberships()
+        event_counts += walk.event_counts
     assert bounded or set(event_counts) >= EVERY_EVENT

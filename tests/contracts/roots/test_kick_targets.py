@@ -69,7 +69,7 @@ def refusal_reason(oracle: RootsOracle, receipt: Receipt) -> bytes:
 # --- the target ---
 
 
-def test_kickout_without_target_expels_node_without_call(roots: RootsOracle):
+def test_kickout_without_a_kick_target_expels_the_node_without_a_call(roots: RootsOracle):
     assert set_target(roots, ZERO).only("TargetSet") == {"target": ZERO}
     receipt = roots.execute(SEAT)
     assert receipt.names == ["KickExecuted"]
@@ -119,7 +119,7 @@ def test_misbehaving_kick_target_does_not_prevent_expulsion(hostile: RootsOracle
     assert receipt.gas < GAS + 150_000
 
 
-def test_large_return_data_of_the_kick_target_costs_no_gas(hostile: RootsOracle):
+def test_large_return_data_of_the_kick_target_is_not_copied(hostile: RootsOracle):
     with hostile.chain.undone():
         usual = hostile.execute(SEAT).gas
     hostile.by_network("behave", RETURNS_MUCH)

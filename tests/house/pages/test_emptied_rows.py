@@ -1,4 +1,4 @@
-"""Rows of docs/fidelity/ whose cited code is emptied: a sample of `make fidelity-mutants`."""
+"""Cited tests fail without the cited code: a sample of `make fidelity-mutants`."""
 
 from pathlib import Path
 

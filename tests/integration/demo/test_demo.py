@@ -99,7 +99,7 @@ def test_waves_option_is_rejected_for_other_networks(capsys):
 
 
 @pytest.mark.nightly
-def test_inflated_scores_of_daemon_are_detected(monkeypatch, capsys):
+def test_inflated_scores_of_the_daemon_are_detected(monkeypatch, capsys):
     code, summary = run_demo(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
 
     assert code == 1
@@ -109,7 +109,7 @@ def test_inflated_scores_of_daemon_are_detected(monkeypatch, capsys):
 
 
 @pytest.mark.nightly
-def test_scores_are_correct_although_an_endpoint_omits_a_log(monkeypatch, capsys):
+def test_scores_are_correct_even_if_an_endpoint_omits_a_log(monkeypatch, capsys):
     """The receipts prove the omission; draws made in the meantime may differ,
     and are then named.
     """

@@ -5,7 +5,7 @@ from devnet.demo.show import START_TIME
 from devnet.demo.stranger import STRANGER_FEES
 
 
-def test_foreign_transaction_is_mined_before_queued_transactions() -> None:
+def test_transaction_of_a_stranger_is_mined_before_queued_transactions() -> None:
     with run_anvil(port=0, accounts=3, start_time=START_TIME) as url:
         chain = LocalChain(url)
         accounts = chain.make_request("eth_accounts")

@@ -31,7 +31,7 @@ def ask(provider):
         yield caller
 
 
-def test_fault_applies_limited_number_of_times(ask, provider):
+def test_fault_applies_a_limited_number_of_times(ask, provider):
     provider.faults.append(blocks.build_null_result_fault(times=2))
     answers = [ask("eth_getBlockByNumber", "0x1", False) for _ in range(3)]
     assert [answer is None for answer in answers] == [True, True, False]

@@ -39,7 +39,7 @@ def endpoint(fresh_chain: Chain) -> Iterator[FaultyEndpoint]:
 
 
 @pytest.fixture
-def lines(fresh_chain: Chain, endpoint: FaultyEndpoint) -> PoolView:
+def pool_view(fresh_chain: Chain, endpoint: FaultyEndpoint) -> PoolView:
     """Return a healthy endpoint, and one that fails on request."""
     return view_of(fresh_chain.url, endpoint.url)
 
@@ -48,29 +48,29 @@ def address_of(oracle: RootsOracle) -> Address:
     return Address(oracle.contract.address.lower())
 
 
-def simulate_call(lines: PoolView, oracle: RootsOracle, calldata: str) -> PreflightResult:
-    return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
+def simulate_call(pool_view: PoolView, oracle: RootsOracle, calldata: str) -> PreflightResult:
+    return preflight(pool_view, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
 
 
-def test_successful_preflight_returns_a_gas_estimate(oracle: RootsOracle, lines: PoolView):
+def test_successful_preflight_returns_a_gas_estimate(oracle: RootsOracle, pool_view: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    verdict = simulate_call(lines, oracle, reading)
+    verdict = simulate_call(pool_view, oracle, reading)
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
-def test_reverted_preflight_returns_the_contract_error(oracle: RootsOracle, lines: PoolView):
-    verdict = simulate_call(lines, oracle, REFUSED_CALL)
+def test_reverted_preflight_returns_the_contract_error(oracle: RootsOracle, pool_view: PoolView):
+    verdict = simulate_call(pool_view, oracle, REFUSED_CALL)
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
 
 def test_unresponsive_endpoint_is_skipped(
-    oracle: RootsOracle, lines: PoolView, endpoint: FaultyEndpoint
+    oracle: RootsOracle, pool_view: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = Fault.SWALLOW
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    assert simulate_call(lines, oracle, reading).outcome is PreflightOutcome.OK
+    assert simulate_call(pool_view, oracle, reading).outcome is PreflightOutcome.OK
     # A revert may end the call, so a second provider has to confirm it.
-    assert simulate_call(lines, oracle, REFUSED_CALL).outcome is PreflightOutcome.UNKNOWN
+    assert simulate_call(pool_view, oracle, REFUSED_CALL).outcome is PreflightOutcome.UNKNOWN
 
 
 def test_rate_limit_is_not_treated_as_revert(
@@ -82,11 +82,11 @@ def test_rate_limit_is_not_treated_as_revert(
 
 
 def test_preflight_is_unknown_if_endpoints_disagree(
-    oracle: RootsOracle, lines: PoolView, endpoint: FaultyEndpoint
+    oracle: RootsOracle, pool_view: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "execution reverted"
     reading = oracle.contract.functions.head()._encode_transaction_data()
-    verdict = simulate_call(lines, oracle, reading)
+    verdict = simulate_call(pool_view, oracle, reading)
     assert verdict.outcome is PreflightOutcome.UNKNOWN
     assert "disagree" in verdict.reason
 
@@ -97,16 +97,16 @@ def test_view_reverted_by_one_endpoint_is_read_from_the_next(
     endpoint.faults["eth_call"] = "execution reverted"
     data = oracle.contract.functions.head()._encode_transaction_data()
     view = {"to": oracle.contract.address, "data": data}
-    pool_view = view_of(endpoint.url, fresh_chain.url)
-    assert pool_view.request("eth_call", view, "latest") not in {None, "0x"}
+    view_of_both = view_of(endpoint.url, fresh_chain.url)
+    assert view_of_both.request("eth_call", view, "latest") not in {None, "0x"}
 
 
 def test_receipt_is_found_while_another_endpoint_is_silent(
-    fresh_chain: Chain, lines: PoolView, endpoint: FaultyEndpoint
+    fresh_chain: Chain, pool_view: PoolView, endpoint: FaultyEndpoint
 ):
     sent = fresh_chain.transact(to=fresh_chain.accounts[1], data="0x").raw["transactionHash"]
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
-    (receipt,) = fetch_receipts(lines, [sent]).values()
+    (receipt,) = fetch_receipts(pool_view, [sent]).values()
     assert (receipt.hash, receipt.succeeded, receipt.gas_used) == (sent, True, 21_000)
 
 
@@ -116,16 +116,16 @@ def test_transient_error_is_raised_if_no_endpoint_responds(endpoint: FaultyEndpo
         fetch_receipts(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
 
 
-def test_contract_status_is_read_at_a_single_block(oracle: RootsOracle, lines: PoolView):
-    standing = RootsContract(lines, address_of(oracle)).fetch_status()
+def test_contract_status_is_read_at_a_single_block(oracle: RootsOracle, pool_view: PoolView):
+    standing = RootsContract(pool_view, address_of(oracle)).fetch_status()
     assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
     assert standing.block.number == oracle.chain.block
 
 
-def test_address_without_oracle_contract_is_reported(lines: PoolView):
+def test_address_without_oracle_contract_is_reported(pool_view: PoolView):
     with pytest.raises(TransientError, match="no QoSRoots contract at 0x1111"):
-        RootsContract(lines, ME).fetch_status()
+        RootsContract(pool_view, ME).fetch_status()
 
 
 def test_revert_error_contains_the_return_data(oracle: RootsOracle, fresh_chain: Chain):

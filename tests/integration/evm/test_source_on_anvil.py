@@ -68,7 +68,7 @@ def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
     return source.fetch_window(BlockRange(first, head), with_headers=True)
 
 
-def test_decoded_task_lifecycle_matches_calls_made(
+def test_decoded_task_lifecycle_matches_the_calls_on_chain(
     both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
@@ -151,7 +151,7 @@ def test_fork_is_detected_as_a_parent_mismatch(
     assert common.hash == before.headers[1].hash
 
 
-def test_configured_contracts_are_recognised(source: ChainSource):
+def test_configured_contracts_pass_the_startup_check(source: ChainSource):
     source.check_endpoints()
 
 

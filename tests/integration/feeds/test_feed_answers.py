@@ -124,7 +124,7 @@ def test_poll_is_rejected_if_the_feed_clock_is_far_off(store: Store, drift: int)
         assert list_stored_rows(feed) == []
 
 
-def test_stored_times_never_decrease_with_the_feed_clock(store: Store):
+def test_stored_row_times_do_not_decrease_if_the_feed_clock_goes_back(store: Store):
     relay = Relay()
     with follow_relay(store, relay) as feed:
         feed.passes(40)

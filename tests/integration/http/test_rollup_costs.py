@@ -26,7 +26,7 @@ def three() -> Iterator[tuple[Proxy, ...]]:
         yield first_endpoint, second_endpoint, third_endpoint
 
 
-def lines_to(*proxies: Proxy) -> PoolView:
+def create_pool_view(*proxies: Proxy) -> PoolView:
     return view_of(*(endpoint.url for endpoint in proxies))
 
 
@@ -45,13 +45,13 @@ def test_single_endpoint_cannot_change_the_l1_fee(
         liar.rule(CALL, word(lie))
         # The fee for the data, and the operator's fee.
         assert (
-            fetch_l1_fee(lines_to(liar, honest, second_honest), L1Fee.OPTIMISM, "0x", 1)
+            fetch_l1_fee(create_pool_view(liar, honest, second_honest), L1Fee.OPTIMISM, "0x", 1)
             == 2 * THOUSAND
         )
     liar.heal()
     liar.rule(CALL, word(10**27))
-    assert fetch_l1_fee(lines_to(liar, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
-    assert fetch_operator_fee(lines_to(liar, honest), L1Fee.OPTIMISM, 1) == THOUSAND
+    assert fetch_l1_fee(create_pool_view(liar, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    assert fetch_operator_fee(create_pool_view(liar, honest), L1Fee.OPTIMISM, 1) == THOUSAND
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_endpoint_that_returns_no_l1_fee_is_skipped(three: tuple[Proxy, ...], si
     honest, silent, _ = three
     honest.rule(CALL, word(THOUSAND))
     silent.rule(CALL, silence)
-    assert fetch_l1_fee(lines_to(silent, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
+    assert fetch_l1_fee(create_pool_view(silent, honest), L1Fee.OPTIMISM, "0x", 1) == 2 * THOUSAND
     with pytest.raises(TransientError):
-        fetch_l1_fee(lines_to(silent), L1Fee.OPTIMISM, "0x", 1)
+        fetch_l1_fee(create_pool_view(silent), L1Fee.OPTIMISM, "0x", 1)
 
 
 def test_operator_fee_is_zero_on_a_chain_without_it(three: tuple[Proxy, ...]):
     old = three[0]
     old.rule(CALL, return_error("execution reverted", 3))
-    assert fetch_operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0
-    assert fetch_operator_fee(lines_to(old), L1Fee.NONE, 21_000) == 0
-    assert fetch_operator_fee(lines_to(old), L1Fee.ARBITRUM, 21_000) == 0
+    assert fetch_operator_fee(create_pool_view(old), L1Fee.OPTIMISM, 21_000) == 0
+    assert fetch_operator_fee(create_pool_view(old), L1Fee.NONE, 21_000) == 0
+    assert fetch_operator_fee(create_pool_view(old), L1Fee.ARBITRUM, 21_000) == 0

@@ -94,14 +94,14 @@ other = pytest.fixture(standing, name="other")
 
 
 @pytest.fixture
-def line(first_endpoint: Endpoint) -> Iterator[EndpointCaller]:
+def caller(first_endpoint: Endpoint) -> Iterator[EndpointCaller]:
     opened = caller_of(first_endpoint.url)
     yield opened
     opened.endpoint.close()
 
 
 @pytest.fixture
-def lines(first_endpoint: Endpoint, other: Endpoint) -> Iterator[PoolView]:
+def pool_view(first_endpoint: Endpoint, other: Endpoint) -> Iterator[PoolView]:
     pool = pool_of(first_endpoint.url, other.url)
     yield pool.create_view()
     pool.close()
@@ -123,10 +123,10 @@ REFUSALS = [
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda response: response["error"]["message"])
 def test_call_reverted_by_one_endpoint_is_sent_to_the_next(
-    lines: PoolView, first_endpoint: Endpoint, other: Endpoint, refusal: dict[str, Json]
+    pool_view: PoolView, first_endpoint: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
     first_endpoint.response, other.response = refusal, "0x2a"
-    assert lines.request("eth_call", {}, "latest") == "0x2a"
+    assert pool_view.request("eth_call", {}, "latest") == "0x2a"
     assert (len(first_endpoint.received_requests), len(other.received_requests)) == (1, 1)
 
 
@@ -147,12 +147,12 @@ def test_call_reverted_by_one_endpoint_is_sent_to_the_next(
     ],
 )
 def test_malformed_response_falls_back_to_the_next_endpoint(
-    lines: PoolView, first_endpoint: Endpoint, other: Endpoint, status: int, body: bytes
+    pool_view: PoolView, first_endpoint: Endpoint, other: Endpoint, status: int, body: bytes
 ):
     first_endpoint.status, first_endpoint.response, other.response = status, body, "0x2a"
-    assert lines.request("eth_blockNumber") == "0x2a"
+    assert pool_view.request("eth_blockNumber") == "0x2a"
     with pytest.raises(RpcError):
-        lines.callers[0].request("eth_blockNumber")
+        pool_view.callers[0].request("eth_blockNumber")
 
 
 REVERTS = [
@@ -166,17 +166,17 @@ REVERTS = [
 
 @pytest.mark.parametrize("revert", REVERTS, ids=lambda response: response["error"]["message"])
 def test_revert_counts_only_if_no_endpoint_returns_a_result(
-    lines: PoolView, first_endpoint: Endpoint, other: Endpoint, revert: dict[str, Json]
+    pool_view: PoolView, first_endpoint: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     first_endpoint.response, other.response = revert, "0x2a"
-    assert lines.request("eth_call", {}, "latest") == "0x2a"
+    assert pool_view.request("eth_call", {}, "latest") == "0x2a"
 
     other.response = revert
     with pytest.raises(RevertError) as raised:
-        lines.request("eth_call", {}, "latest")
+        pool_view.request("eth_call", {}, "latest")
     has_output = revert["error"]["data"] is not None
     assert raised.value.data == ("0x1234" if has_output else None)
-    assert lines.callers[0].endpoint.health.backoff.get_remaining_seconds() == 0
+    assert pool_view.callers[0].endpoint.health.backoff.get_remaining_seconds() == 0
 
 
 def format_date(seconds_from_now: float) -> str:
@@ -211,56 +211,56 @@ def test_smallest_clock_offset_is_used_if_all_signs_agree(
     ["soon", "Mon, 01 Jan 99999999999999 00:00:00 GMT", "Mon, 32 Foo 2026 99:99:99 +9999", ","],
 )
 def test_malformed_date_header_gives_no_clock_offset(
-    first_endpoint: Endpoint, line: EndpointCaller, date: str
+    first_endpoint: Endpoint, caller: EndpointCaller, date: str
 ):
     first_endpoint.date = date
-    client = line.endpoint.client
+    client = caller.endpoint.client
     assert client.call("eth_blockNumber", [], str) == "0x1"
     assert client.server_start_time is None
 
 
 def test_error_is_raised_if_the_other_endpoint_returns_nothing(
-    lines: PoolView, first_endpoint: Endpoint, other: Endpoint
+    pool_view: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response = b""
     other.response = error("no such block")
     with pytest.raises(CallRefusedError, match="no such block"):
-        lines.request("eth_call", {}, "latest")
+        pool_view.request("eth_call", {}, "latest")
 
 
 def test_endpoint_receives_no_request_before_retry_after(first_endpoint: Endpoint):
     now = [0.0]
-    line = caller_of(first_endpoint.url, clock=lambda: now[0])
+    caller = caller_of(first_endpoint.url, clock=lambda: now[0])
     first_endpoint.status = 429
     first_endpoint.headers = {"Retry-After": "40"}
     first_endpoint.response = b"slow down"
     for _ in range(3):
         with pytest.raises(RpcError):
-            line.request("eth_blockNumber")
+            caller.request("eth_blockNumber")
     assert len(first_endpoint.received_requests) == 1
 
     now[0], first_endpoint.status, first_endpoint.response = 40.5, 200, "0x1"
-    assert line.request("eth_blockNumber") == "0x1"
-    line.endpoint.close()
+    assert caller.request("eth_blockNumber") == "0x1"
+    caller.endpoint.close()
 
 
 def test_timeouts_increase_the_backoff_of_an_endpoint(first_endpoint: Endpoint):
     now = [0.0]
-    line = caller_of(first_endpoint.url, 0.05, lambda: now[0])
+    caller = caller_of(first_endpoint.url, 0.05, lambda: now[0])
     rests = []
     with first_endpoint.busy:
         for _ in range(3):
             with pytest.raises(RpcError, match="no response in time"):
-                line.request("eth_blockNumber")
-            rests.append(line.endpoint.health.backoff.get_remaining_seconds())
+                caller.request("eth_blockNumber")
+            rests.append(caller.endpoint.health.backoff.get_remaining_seconds())
             with pytest.raises(RpcError, match="backoff"):
-                line.request("eth_blockNumber")
-            now[0] += line.endpoint.health.backoff.get_remaining_seconds()
+                caller.request("eth_blockNumber")
+            now[0] += caller.endpoint.health.backoff.get_remaining_seconds()
     # 1, 2 and 4 s, half of which is random.
     assert [
         0.5 <= backoff_seconds / 2**place <= 1 for place, backoff_seconds in enumerate(rests)
     ] == 3 * [True]
-    line.endpoint.close()
+    caller.endpoint.close()
 
 
 def test_backoff_is_capped_at_five_minutes():
@@ -274,44 +274,44 @@ def test_backoff_is_capped_at_five_minutes():
 
 
 def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
-    line: EndpointCaller, first_endpoint: Endpoint
+    caller: EndpointCaller, first_endpoint: Endpoint
 ):
     first_endpoint.response = error("Transaction gas limit exceeds block gas limit", -32005)
     with pytest.raises(CallRefusedError):
-        line.request("eth_sendRawTransaction", "0x")
-    assert line.endpoint.health.backoff.get_remaining_seconds() == 0
+        caller.request("eth_sendRawTransaction", "0x")
+    assert caller.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
 def test_endpoint_that_refuses_batches_gets_single_requests(
-    line: EndpointCaller, first_endpoint: Endpoint
+    caller: EndpointCaller, first_endpoint: Endpoint
 ):
     first_endpoint.response = (
         b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'
     )
     calls = [("eth_blockNumber", ()), ("eth_chainId", ())]
     with pytest.raises(CallRefusedError, match="no batches"):
-        line.request_all(calls)
+        caller.request_all(calls)
     assert len(first_endpoint.received_requests) == 1
 
     first_endpoint.response = "0x1"
-    assert line.request_all(calls) == ["0x1", "0x1"]
+    assert caller.request_all(calls) == ["0x1", "0x1"]
     assert [isinstance(question, dict) for question in first_endpoint.received_requests[1:]] == [
         True,
         True,
     ]
 
 
-def test_oversized_response_is_rejected(line: EndpointCaller, first_endpoint: Endpoint):
-    line.endpoint.client._wire.http.max_bytes = 1_000
+def test_oversized_response_is_rejected(caller: EndpointCaller, first_endpoint: Endpoint):
+    caller.endpoint.client._wire.http.max_bytes = 1_000
     first_endpoint.response = "0x" + 2_000 * "0"
     with pytest.raises(RpcError, match="too large"):
-        line.request("eth_call")
+        caller.request("eth_call")
 
 
 def test_errors_and_repr_show_only_host_of_endpoint(
-    line: EndpointCaller, first_endpoint: Endpoint
+    caller: EndpointCaller, first_endpoint: Endpoint
 ):
-    texts = [repr(line)]
+    texts = [repr(caller)]
     for response in (
         error(f"no: see {first_endpoint.url}"),
         b"<html>",
@@ -319,7 +319,7 @@ def test_errors_and_repr_show_only_host_of_endpoint(
     ):
         first_endpoint.response = response
         with pytest.raises(TransientError) as raised:
-            line.request("eth_call")
+            caller.request("eth_call")
         texts += [str(raised.value), repr(raised.value)]
     assert [text for text in texts if "s3cretkey" in text] == []
     assert "127.0.0.1" in texts[0]
@@ -331,22 +331,22 @@ def test_invalid_endpoint_url_is_rejected_without_being_shown():
     assert "s3cret" not in str(raised.value)
 
 
-def test_chain_id_is_cached_until_a_failure(line: EndpointCaller, first_endpoint: Endpoint):
+def test_chain_id_is_cached_until_a_failure(caller: EndpointCaller, first_endpoint: Endpoint):
     first_endpoint.response = "0x7a69"
-    assert line.serves_chain(31337)
-    assert line.serves_chain(31337)
+    assert caller.serves_chain(31337)
+    assert caller.serves_chain(31337)
     assert len(first_endpoint.received_requests) == 1
 
     first_endpoint.response = b""
     with pytest.raises(RpcError):
-        line.request("eth_blockNumber")
+        caller.request("eth_blockNumber")
     first_endpoint.response = "0x1"
-    assert not line.serves_chain(31337)
+    assert not caller.serves_chain(31337)
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1", "http://[::1", "\xff://"])
-def test_redirect_is_not_followed(first_endpoint: Endpoint, line: EndpointCaller, where: str):
+def test_redirect_is_not_followed(first_endpoint: Endpoint, caller: EndpointCaller, where: str):
     first_endpoint.status = 302
     first_endpoint.headers = {"Location": where}
     with pytest.raises(RpcError):
-        line.request("eth_chainId")
+        caller.request("eth_chainId")

@@ -121,7 +121,7 @@ def test_kickout_before_the_first_poll_is_checked_against_all_stakes():
     assert kinds(kick, ChainStakes(LATE, {})) == []
 
 
-def test_rows_beyond_the_indexed_chain_are_not_checked():
+def test_rows_later_than_the_indexed_chain_are_not_checked():
     kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
     early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
 

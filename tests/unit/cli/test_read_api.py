@@ -1,4 +1,4 @@
-"""The read API for browsers and gateways: schema, tags, refused requests, origins."""
+"""The read API for browsers and gateways: schema, ETags, rejected requests, CORS."""
 
 import gzip
 import json

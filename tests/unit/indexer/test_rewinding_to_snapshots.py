@@ -300,7 +300,7 @@ def test_rewind_from_snapshot_restores_every_phase_of_incident(store: Store, new
             make_snapshots(follower)
 
 
-def test_sample_check_finds_damaged_rows_of_incidents(store: Store):
+def test_sample_check_finds_damaged_incident_rows(store: Store):
     follower = Follower(up_to(mined_burst(), 25), store, folder=folder(RULES))
     follower.catch_up()
     source = EventArchive(store, follower.folder.reader, RULES)

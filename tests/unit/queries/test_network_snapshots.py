@@ -96,7 +96,7 @@ def test_snapshot_lists_tasks_that_wait_for_a_start(archive):
     assert all(map(is_waiting, survey.waiting))
 
 
-def test_snapshot_lists_nodes_with_tasks_of_group(archive):
+def test_snapshot_lists_nodes_with_tasks_of_the_group(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert survey.get_group_nodes(make_group_key("g")) == {make_node_address("A")}

@@ -50,7 +50,7 @@ def test_logs_are_ordered_by_block_and_index(store: Store):
 
 
 @pytest.mark.parametrize("page", [1, 2, 5, 1000])
-def test_page_size_does_not_change_results(
+def test_page_size_of_reads_does_not_change_the_returned_logs(
     store: Store, page: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(log_repository, "PAGE_ROWS", page)

@@ -185,7 +185,7 @@ def test_rest_of_cancelled_group_is_not_queued():
     assert line(task(1, group=GROUP), fellows=[fellow]) == []
 
 
-def test_draw_ends_when_another_task_of_group_is_cancelled():
+def test_draw_ends_when_another_task_of_its_group_is_cancelled():
     waiting_task = task(1, group=GROUP)
     fellow = task(9, group=GROUP)
     world = World()

@@ -75,7 +75,7 @@ def candidates(history: History) -> set[str]:
 # Candidates
 
 
-def test_nodes_of_finished_task_are_candidates_again():
+def test_nodes_of_a_finished_task_become_candidates_again():
     history = build_members(_4090=3).creates("t", kind=SD)
     for place in range(3):
         history.starts("other", f"4090 {place}", place=place)

@@ -72,7 +72,7 @@ def test_rule_and_parameter_names_are_disjoint():
     )
 
 
-def test_changes_are_split_between_rules_and_policy():
+def test_changed_settings_are_split_between_rules_and_policy():
     changes = {"penalty": "0.5", "weight_floor": "0.01"}
     rule_and_policy_changes = split_changes(changes, ("penalty",), get_policy("crynux"))
     assert rule_and_policy_changes == ({"penalty": "0.5"}, {"weight_floor": "0.01"})

@@ -91,7 +91,7 @@ def keep_only_lying_endpoint(busy_chain: FakeChain, config_with_proven_liar: Pat
     write_config(alone, config_with_proven_liar)
 
 
-def test_only_endpoint_is_not_queried_once_proven_wrong(
+def test_only_endpoint_is_not_queried_after_it_is_proven_wrong(
     busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
     keep_only_lying_endpoint(busy_chain, config_with_proven_liar)

@@ -156,7 +156,7 @@ def test_snapshot_of_other_rules_or_fold_version_is_not_used(
         assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is None
 
 
-def test_groups_closed_by_count_are_restored_from_snapshots(
+def test_snapshots_restore_groups_under_the_terminal_close_rule(
     synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)

@@ -71,7 +71,7 @@ class PeerExchange:
     def domain(self) -> Domain:
         return self.harness.context.sender_account.domain
 
-    def statement(self) -> ReportStatement:
+    def get_signed_statement(self) -> ReportStatement:
         """Return the statement that our own key signed."""
         with self.harness.store.read_transaction() as uow:
             report = next(
@@ -91,16 +91,16 @@ class PeerExchange:
             root=report.root,
         )
 
-    def hears(self, *messages: ReportMessage) -> None:
+    def respond_with(self, *messages: ReportMessage) -> None:
         self.answer = (200, encode_statements(list(messages)), {})
 
-    def kept(self) -> list[Address]:
+    def list_stored_signers(self) -> list[Address]:
         """Return the signers whose statements were stored, for any round and contract."""
         with self.harness.store.read_transaction() as uow:
             chosen = select(pub_peer_statement.c.signer)
             return list(uow.peer_statements._connection.execute(chosen).scalars())
 
-    def turns(self) -> list[str]:
+    def run_planner(self) -> list[str]:
         return [step.action for step in self.harness.repeat(plan_push)]
 
 
@@ -130,7 +130,7 @@ def _open_exchange(testbed: OracleTestbed, store: Store, folder: Path) -> Iterat
         opened.append(PeerExchange(harness, peer, stranger))
         harness.period()
         harness.index()
-        assert opened[0].turns() == ["report signed"]
+        assert opened[0].run_planner() == ["report signed"]
         try:
             yield opened[0]
         finally:
@@ -139,63 +139,63 @@ def _open_exchange(testbed: OracleTestbed, store: Store, folder: Path) -> Iterat
 
 
 def _sign_good_message(exchange: PeerExchange) -> ReportMessage:
-    return exchange.sign_message(exchange.statement(), exchange.domain, exchange.peer)
+    return exchange.sign_message(exchange.get_signed_statement(), exchange.domain, exchange.peer)
 
 
 Telling = Callable[[PeerExchange], ReportMessage]
 REPLAYED: dict[str, Telling] = {
     "of another chain": lambda exchange: exchange.sign_message(
-        exchange.statement(), replace(exchange.domain, chain_id=1), exchange.peer
+        exchange.get_signed_statement(), replace(exchange.domain, chain_id=1), exchange.peer
     ),
     "of another contract": lambda exchange: exchange.sign_message(
-        exchange.statement(),
+        exchange.get_signed_statement(),
         replace(exchange.domain, contract=Address("0x" + 40 * "9")),
         exchange.peer,
     ),
     "of another round": lambda exchange: exchange.sign_message(
-        replace(exchange.statement(), round=2), exchange.domain, exchange.peer
+        replace(exchange.get_signed_statement(), round=2), exchange.domain, exchange.peer
     ),
     "of a signer of yesterday": lambda exchange: exchange.sign_message(
-        exchange.statement(), exchange.domain, exchange.stranger
+        exchange.get_signed_statement(), exchange.domain, exchange.stranger
     ),
     "with another's name": lambda exchange: msgspec.structs.replace(
-        exchange.sign_message(exchange.statement(), exchange.domain, exchange.stranger),
+        exchange.sign_message(exchange.get_signed_statement(), exchange.domain, exchange.stranger),
         signer=exchange.peer.address,
     ),
     "with its digest alone": lambda exchange: msgspec.structs.replace(
         exchange.sign_message(
-            replace(exchange.statement(), config=HASH), exchange.domain, exchange.peer
+            replace(exchange.get_signed_statement(), config=HASH), exchange.domain, exchange.peer
         ),
-        digest=exchange.statement().compute_digest(exchange.domain),
+        digest=exchange.get_signed_statement().compute_digest(exchange.domain),
     ),
 }
 
 
 @pytest.mark.parametrize("what", REPLAYED)
 def test_replayed_signature_is_neither_counted_nor_stored(peer_exchange: PeerExchange, what: str):
-    peer_exchange.hears(REPLAYED[what](peer_exchange))
-    assert peer_exchange.turns() == []
+    peer_exchange.respond_with(REPLAYED[what](peer_exchange))
+    assert peer_exchange.run_planner() == []
     assert peer_exchange.requested_paths
-    assert peer_exchange.kept() == []
+    assert peer_exchange.list_stored_signers() == []
     assert peer_exchange.harness.intents() == []
 
-    peer_exchange.hears(REPLAYED[what](peer_exchange), _sign_good_message(peer_exchange))
-    assert peer_exchange.turns() == ["push planned"]
-    assert peer_exchange.kept() == [peer_exchange.peer.address]
+    peer_exchange.respond_with(REPLAYED[what](peer_exchange), _sign_good_message(peer_exchange))
+    assert peer_exchange.run_planner() == ["push planned"]
+    assert peer_exchange.list_stored_signers() == [peer_exchange.peer.address]
 
 
 def test_signature_for_another_configuration_is_not_counted(
     peer_exchange: PeerExchange,
 ):
-    peer_exchange.hears(
+    peer_exchange.respond_with(
         peer_exchange.sign_message(
-            replace(peer_exchange.statement(), config=HASH),
+            replace(peer_exchange.get_signed_statement(), config=HASH),
             peer_exchange.domain,
             peer_exchange.peer,
         )
     )
-    assert "push planned" not in peer_exchange.turns()
-    assert peer_exchange.kept() == [peer_exchange.peer.address]
+    assert "push planned" not in peer_exchange.run_planner()
+    assert peer_exchange.list_stored_signers() == [peer_exchange.peer.address]
     assert peer_exchange.harness.intents() == []
 
 
@@ -220,10 +220,10 @@ def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
 def test_statement_after_a_malformed_response_is_counted(peer_exchange: PeerExchange):
     for answer in _list_malformed_responses(peer_exchange).values():
         peer_exchange.answer = answer
-        assert peer_exchange.turns() == []
-        assert peer_exchange.kept() == []
-    peer_exchange.hears(_sign_good_message(peer_exchange))
-    assert peer_exchange.turns() == ["push planned"]
+        assert peer_exchange.run_planner() == []
+        assert peer_exchange.list_stored_signers() == []
+    peer_exchange.respond_with(_sign_good_message(peer_exchange))
+    assert peer_exchange.run_planner() == ["push planned"]
 
 
 def test_own_statement_echoed_by_a_peer_is_not_counted_twice(
@@ -231,21 +231,21 @@ def test_own_statement_echoed_by_a_peer_is_not_counted_twice(
 ):
     # The reporter's own statement, returned by a peer.
     (own_message,) = peer_exchange.board.get_statements(1)
-    peer_exchange.hears(own_message, own_message)
-    assert peer_exchange.turns() == []
-    assert peer_exchange.kept() == []
+    peer_exchange.respond_with(own_message, own_message)
+    assert peer_exchange.run_planner() == []
+    assert peer_exchange.list_stored_signers() == []
     assert peer_exchange.harness.intents() == []
 
 
 def test_statement_board_lists_only_own_statements(peer_exchange: PeerExchange):
-    peer_exchange.hears(_sign_good_message(peer_exchange))
-    assert peer_exchange.turns() == ["push planned"]
+    peer_exchange.respond_with(_sign_good_message(peer_exchange))
+    assert peer_exchange.run_planner() == ["push planned"]
     published = peer_exchange.board.get_statements(1)
     assert [message.signer for message in published] == [
         peer_exchange.harness.context.sender_account.signer.address
     ]
     # It is counted once, however often it is returned.
-    statement = peer_exchange.statement()
+    statement = peer_exchange.get_signed_statement()
     with peer_exchange.harness.store.read_transaction() as uow:
         (signed,) = uow.statements.list_for_round(peer_exchange.domain.contract, 1)
     publish_statement(

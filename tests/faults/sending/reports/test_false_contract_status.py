@@ -53,7 +53,7 @@ FALSE_STATUSES: dict[str, tuple[str, Callable[[int], int], int]] = {
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("falsehood", FALSE_STATUSES)
-def test_rounds_continue_despite_false_contract_status(
+def test_rounds_continue_despite_a_false_contract_status(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], falsehood: str, place: int
 ):
     harness = proxied_harness

@@ -98,7 +98,7 @@ def test_reorged_transaction_reserves_max_cost_without_l1_fee(
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 
 
-def test_l1_gas_that_gas_used_includes_is_not_counted_twice():
+def test_l1_gas_that_is_part_of_gas_used_is_not_counted_twice():
     assert decode_l1_fee({"gasUsed": "0x100", "gasUsedForL1": "0x80"}) == 0
     assert decode_l1_fee({"l1Fee": None}) == 0
     assert decode_l1_fee({"l1Fee": "0x0"}) == 0

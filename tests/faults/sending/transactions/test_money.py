@@ -134,7 +134,7 @@ def test_open_nonces_never_exceed_max_in_flight(sqlite_harness: Harness):
     assert harness.states().count("live") == 1
 
 
-def test_budget_counts_own_reservation_once(sqlite_harness: Harness):
+def test_budget_counts_the_reservation_of_a_call_only_once(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     (slot,) = list_slots(harness)

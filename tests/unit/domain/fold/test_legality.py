@@ -220,7 +220,7 @@ def test_terminal_event_of_unseen_task_has_no_status_mismatch():
     assert fold_history(history)[1].anomalies == []
 
 
-def test_error_after_submission_keeps_submission_time():
+def test_error_report_after_a_submission_keeps_the_submission_time():
     history = build_started_task().submits("1").after(60).reports_error("1")
     stored_task = fold_history(history)[0].ledger.tasks[make_task_key("1")]
     submission = history.events[-2]
@@ -229,7 +229,7 @@ def test_error_after_submission_keeps_submission_time():
     assert stored_task.error_reported
 
 
-def test_disclosure_keeps_submission_time():
+def test_disclosure_keeps_the_submission_time():
     history = build_started_task().submits("1").after(60).discloses("1", "A")
     stored_task = fold_history(history)[0].ledger.tasks[make_task_key("1")]
 

@@ -240,7 +240,7 @@ def test_relay_restart_without_later_scores_leaves_the_pool_unchanged():
 @given(
     st.integers(0, 2**256 - 1), st.lists(st.sampled_from((0, 2, 5, 10)), min_size=1, max_size=5)
 )
-def test_fee_shares_sum_to_fee_and_are_not_below_exact_share(fee, scores):
+def test_fee_shares_sum_to_the_fee_and_are_never_below_the_exact_share(fee, scores):
     shares = split_fee_by_scores(fee, scores)
     total = sum(scores)
     assert sum(shares) == fee

@@ -156,7 +156,7 @@ def test_low_reliability_alone_never_makes_a_kickout_due():
     assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
 
-def test_node_with_zero_mean_is_new_only_under_relay():
+def test_zero_mean_counts_as_an_empty_pool_only_under_relay_rules():
     scored_node = fold_node(History().joins("A").scores("A", 0, 0), "A", RELAY)
     assert compute_long_term_score(scored_node, RELAY, 0) == UNIT // 2
     assert compute_long_term_score(scored_node, CRYNUX, 0) == 0

@@ -87,7 +87,7 @@ def kickout_input(inputs: Vector) -> Node:
 
 
 @vectors_of("kickout")
-def test_kickout_is_due_below_line_with_full_pool(vector):
+def test_kickout_is_due_below_the_line_with_a_full_pool(vector):
     rules = PROFILES[vector["profile"]]
     scored_node = kickout_input(vector["input"])
     assert is_kickout_due(scored_node, rules) is vector["expected"]["kickout"]
@@ -108,7 +108,7 @@ def back_again(*scores: int) -> History:
 
 
 @vectors_of("long_term_reseed_relay")
-def test_relay_reseed_matches_vectors(vector):
+def test_pool_after_a_relay_restart_or_a_rejoin_matches_vectors(vector):
     _RESEEDS[vector["id"].split()[0]](vector["expected"])
 
 

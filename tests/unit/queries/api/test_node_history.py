@@ -105,7 +105,7 @@ def test_history_after_a_rejoin_matches_the_figures_of_the_node(career):
 
 
 @given(st.one_of(steps.map(build_history), careers.map(played_career)), st.integers(0, 100))
-def test_history_with_a_later_start_ends_at_the_same_point(history, share):
+def test_history_that_starts_later_ends_at_the_same_point(history, share):
     _, changes = fold_history(history)
     record = record_of(changes)
     start = 1_000 + (history.time - 1_000) * share // 100

@@ -78,7 +78,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
     )
 
 
-def test_node_with_zero_mean_is_new_only_under_relay():
+def test_zero_mean_counts_as_an_empty_pool_only_under_relay_rules():
     """The relay's rules differ here from those of `crynux`, to which vector sel-05 belongs."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [

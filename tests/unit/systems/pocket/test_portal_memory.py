@@ -56,7 +56,7 @@ def test_first_success_sets_median_despite_remaining_samples():
     assert memory.compute_stats(A, 302_000).median == 2.0
 
 
-def test_flag_expires_300_seconds_after_it_was_set():
+def test_failure_flag_expires_300_seconds_after_it_was_set():
     memory = failing(50)
     memory.update_failure_flags([A], 10_000)
     # Its counts ended before; without them it has the single ticket of a flagged node.
@@ -64,7 +64,7 @@ def test_flag_expires_300_seconds_after_it_was_set():
     assert row(memory, 310_000).reason is TicketReason.UNTESTED
 
 
-def test_cleared_flag_is_stored_for_two_hours():
+def test_cleared_failure_flag_is_stored_for_two_hours():
     memory = failing(1)
     memory.set_failure_flag(A, 300_000, flag=True)
     memory.record_success(A, 0.1, 1_000)
@@ -89,14 +89,14 @@ def test_node_with_alternating_failures_keeps_only_one_ticket():
     assert (last.stats.success_rate, last.tickets) == (0.5, 1)
 
 
-def test_samples_per_node_are_limited():
+def test_latency_samples_per_node_are_limited():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(2000):
         memory.record_success(A, (n * 7919 % 2000) / 1000, 100 * n)
         assert len(memory.records[A].samples) <= PORTAL_API_HEAD.max_samples
 
 
-def test_passed_check_clears_flag():
+def test_passed_health_check_clears_the_failure_flag():
     memory = failing(50)
     memory.update_failure_flags([A], 0)
     memory.record_passed_health_check(A, 1)
@@ -115,7 +115,7 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
         max_size=30,
     )
 )
-def test_checking_only_suspect_nodes_gives_the_same_result(steps, params):
+def test_updating_flags_of_suspect_nodes_equals_updating_all_flags(steps, params):
     quick = PortalMemory(params)
     plain = PortalMemory(params)
     now = 0

@@ -131,7 +131,7 @@ def test_latencies_of_a_used_node_match_its_samples(profile: str):
 
 
 @PROFILES
-def test_success_clears_flag(profile: str):
+def test_success_clears_the_failure_flag(profile: str):
     case = UNIT["flag erased by success"]
     memory = PortalMemory(PARAMS[profile])
     memory.records[A] = build_record(
@@ -236,7 +236,7 @@ def compare_mixed_profile(profile: str) -> tuple[PortalMemory, Ranking]:
 
 
 @PROFILES
-def test_mixed_history_gives_expected_tickets_and_clears_flag(profile: str):
+def test_mixed_history_gives_the_expected_tickets_and_clears_the_flag(profile: str):
     case = UNIT["pick with mixed history"]
     memory, ranking = compare_mixed_profile(profile)
     short = {"article": "article", "portal_api_head": "head"}[profile]
