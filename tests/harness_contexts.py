@@ -10,6 +10,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.scoring.rules import Rules
 from oracle.hot_set.hot_set_context import HotSetContext
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.evidence_verifier import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.round_leaves import LeafCache
@@ -95,7 +96,9 @@ def contexts_of(harness: Any, domain: Domain, rules: Rules, rules_hash: Hash) ->
     )
     quorum = QuorumContext(account_context, harness.settings, equipment.get("board"), peers)
     rebuild = RebuildOptions(lease_epoch=harness.epoch)
-    verifier = EvidenceVerifier(harness.source, harness.store, harness.folder, rebuild)
+    verifier = EvidenceVerifier(
+        RepairContext(harness.source, harness.store, harness.folder, rebuild)
+    )
     policy = KickoutPolicy(rules, objection_terms=equipment.get("objection_terms"))
     leaf_cache = LeafCache()
     words = equipment.get("hot_set")

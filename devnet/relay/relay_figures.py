@@ -77,10 +77,6 @@ class RelayBooks:
         """Record that a node left or was removed."""
         self._append_state(node, at_time, is_member=False)
 
-    def record_stake(self, node: Address, at_time: float, stake: int) -> None:
-        """Record a node's new stake."""
-        self._append_state(node, at_time, stake=stake)
-
     def add_score(self, node: Address, at_time: float, score: int) -> None:
         """Add a task score to a node's pool."""
         book = self.book_by_node[node]

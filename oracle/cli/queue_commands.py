@@ -35,7 +35,6 @@ from oracle.queries.selection.queue_view import (
 from oracle.queries.text.prefixes import find_address
 from oracle.queries.text.text_tables import print_omitted_count, print_table, sanitize_text
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.legacy.trio_line import TaskGroup
 
 # The terminal shows at most this many rows per group; --json shows all tasks.
 _MAX_ROWS = 20
@@ -153,7 +152,7 @@ def _show_taken_queue_head(head: QueueHead) -> None:
 
 def _format_group(group: QueueGroupName) -> str:
     if group.kind is not None:
-        return TaskGroup(group.kind == "gpt", group.vram).text
+        return f"{group.kind.upper()}/{group.vram}GB"
     gpu = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
     return f"{group.vram} GB, {gpu}"
 

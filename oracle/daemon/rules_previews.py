@@ -39,7 +39,6 @@ from oracle.indexer.shadow_fold import (
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.queries.api.rules_preview import (
     PREVIEW_FOLDER,
-    FoldedNodes,
     NodePreview,
     OtherRules,
     RulesPreview,
@@ -103,8 +102,8 @@ def update_previews(
                 return []
         stage.save(preview_fold, refold_count)
         preview = compute_rules_preview(
-            _get_folded_nodes(current_fold),
-            _get_folded_nodes(preview_fold),
+            current_fold.fold,
+            preview_fold.fold,
             last_block,
             time,
             records.dispatch_settings,
@@ -138,10 +137,6 @@ def _get_block_time(store: Store, shadow: ShadowFold, block: int) -> int:
     if stored_block is not None:
         return stored_block.time
     return 0 if last is None else last.time
-
-
-def _get_folded_nodes(shadow: ShadowFold) -> FoldedNodes:
-    return FoldedNodes(shadow.fold.rules, shadow.fold.ledger.nodes)
 
 
 def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
@@ -285,7 +280,7 @@ def build_rule_loss_notices(
                 "ready_at": other_set.ready_at,
                 "rank_now": entry.rank_now,
                 "rank_then": entry.rank_then,
-                "due": entry.due_then,
+                "due": entry.kickout_due_then,
                 "excluded": entry.excluded_then,
                 "as_of": preview.block,
             },
@@ -298,7 +293,7 @@ def build_rule_loss_notices(
 
 
 def _is_affected_by_rules(entry: NodePreview) -> bool:
-    is_newly_due = entry.due_then and not entry.due_now
+    is_newly_due = entry.kickout_due_then and not entry.kickout_due_now
     is_newly_excluded = entry.excluded_then and not entry.excluded_now
     return is_newly_due or is_newly_excluded or entry.places_lost >= _MANY_PLACES
 

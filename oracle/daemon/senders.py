@@ -31,6 +31,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.hot_set.hot_set_context import HotSetContext
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.evidence_verifier import EvidenceVerifier
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.round_leaves import LeafCache
@@ -348,7 +349,9 @@ def open_reporter_contexts(
         oracle.submission_policy,
         oracle.sanity_limits,
         EvidenceVerifier(
-            index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
+            RepairContext(
+                index.chain, index.store, index.folder, RebuildOptions(lease_epoch=epoch)
+            )
         ),
         leaf_cache,
     )

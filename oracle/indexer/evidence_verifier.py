@@ -7,15 +7,11 @@ commands that only read the database. See docs/explanation/verification.md.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.reverify import reverify_and_repair
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.evidence_verification import EvidenceVerification
-from oracle.indexer.folder import EventFolder
-from oracle.indexer.rebuild import RebuildOptions
-from oracle.store.database import Store
 
 # One tick verifies at most this many blocks, so that it does not delay other jobs.
 _BLOCKS_PER_TICK = 20
@@ -28,10 +24,7 @@ class EvidenceVerifier:
     In a dry run nothing is verified, because the result could not be written.
     """
 
-    chain: ChainSource
-    store: Store
-    folder: EventFolder
-    options: RebuildOptions
+    context: RepairContext
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
@@ -40,7 +33,7 @@ class EvidenceVerifier:
         No request is sent. While it is unknown what the chain's headers can prove, the highest
         level is returned, so that no kickout is signed before its blocks are proven.
         """
-        return min(VerificationLevel.PROVEN, self.chain.get_reachable_level())
+        return min(VerificationLevel.PROVEN, self.context.chain.get_reachable_level())
 
     def verify_next_blocks(self, proof: EvidenceVerification) -> int:
         """Verify the first unverified blocks; return how many blocks have reached the level.
@@ -53,13 +46,12 @@ class EvidenceVerifier:
         """
         if self.is_dry_run:
             return 0
-        if self.chain.get_max_allowed_level() < proof.level:
-            self.chain.calibrate()
+        if self.context.chain.get_max_allowed_level() < proof.level:
+            self.context.chain.calibrate()
             return 0
-        context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
         for blocks in _group_blocks_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
-            verify_result = reverify_and_repair(context, blocks, proof.level)
+            verify_result = reverify_and_repair(self.context, blocks, proof.level)
             if verify_result.reached_level >= proof.level and not verify_result.difference:
                 verified_count += len(blocks)
         return verified_count

@@ -17,7 +17,6 @@ from oracle.domain.ids import Hash
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
-from oracle.store.state.rule_set_repository import RuleSet
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
@@ -213,8 +212,3 @@ class RuleSetView(ApiModel):
     name: str
     version: int | None
     sha256: str
-
-
-def build_rule_set_view(rules: RuleSet) -> RuleSetView:
-    """Return a rule set's name, version and hash as part of an answer."""
-    return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.queries.answers import BlockView, build_rule_set_view
+from oracle.queries.answers import BlockView, RuleSetView
 from oracle.queries.explain import Explanation
 from oracle.queries.explanation_models import (
     DownloadView,
@@ -101,7 +101,7 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
         error_reported=_is_error_reported(explanation, entry.task),
         score=entry.score,
         derived=entry.is_derived,
-        rules=None if rule_set is None else build_rule_set_view(rule_set),
+        rules=None if rule_set is None else RuleSetView.model_validate(rule_set),
         time=entry.time,
         earned=explanation.compute_earning(entry),
         others=[

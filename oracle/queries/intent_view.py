@@ -352,18 +352,17 @@ def _build_attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView
 
 def parse_task_key(intent: Intent) -> str | None:
     """Return the task key of a dispatcher's call, or None."""
-    subject_part = intent.request.subject.partition(":")[0]
-    if subject_part.startswith(_TASK_PREFIX):
-        return subject_part.removeprefix(_TASK_PREFIX)
-    return None
+    return _parse_subject(intent, _TASK_PREFIX)
 
 
 def parse_group_key(intent: Intent) -> str | None:
     """Return the key of the group that a dispatcher's call starts, or None."""
+    return _parse_subject(intent, _GROUP_PREFIX)
+
+
+def _parse_subject(intent: Intent, prefix: str) -> str | None:
     subject_part = intent.request.subject.partition(":")[0]
-    if subject_part.startswith(_GROUP_PREFIX):
-        return subject_part.removeprefix(_GROUP_PREFIX)
-    return None
+    return subject_part.removeprefix(prefix) if subject_part.startswith(prefix) else None
 
 
 def find_wait_or_failure_reason(intent: Intent) -> str | None:

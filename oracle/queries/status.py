@@ -24,7 +24,7 @@ from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.state_sample import find_state_mismatch
 from oracle.kickouts.kickout_cases import count_held_intervals, load_open_kickout_intervals
-from oracle.queries.answers import BlockView, build_rule_set_view
+from oracle.queries.answers import BlockView, RuleSetView
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import load_feed_view
@@ -81,7 +81,7 @@ def load_operator_status(
             health=build_operator_health(health),
             catching_up=None,
             halts=[build_halt_view(halt) for halt in uow.halts.list_open_halts()],
-            rules=None if rules is None else build_rule_set_view(rules),
+            rules=None if rules is None else RuleSetView.model_validate(rules),
             folded=None if folded_block is None else BlockView(**folded_block._asdict()),
             final=cursor.final_number if cursor else None,
             senders=[

@@ -9,7 +9,7 @@ docs/reference/scoring-rules.md#queue.
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Set as AbstractSet
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events.network_events import AbortReason, TaskKind
@@ -19,10 +19,14 @@ from oracle.systems.crynux.requirements import Requirement, build_requirement
 
 
 class QueueGroup(NamedTuple):
-    """The tasks that require the same VRAM (in GB) and GPU model (None for any)."""
+    """The tasks that require the same VRAM (in GB) and GPU model (None for any).
+
+    Under the legacy system, they have the same kind instead of the same GPU model.
+    """
 
     vram: int
     gpu: str | None
+    kind: Literal["gpt", "sd"] | None = None
 
 
 def is_waiting(task: Task) -> bool:

@@ -93,13 +93,6 @@ def build_omitted_receipt_fault(index: int, **limits: Unpack[FaultLimits]) -> In
     )
 
 
-def build_extra_receipt_fault(receipt: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that adds a receipt whose transaction is not in the block (Amoy #420)."""
-    return build_changed_receipts_fault(
-        "a receipt too many", lambda receipts: [*receipts, receipt], **limits
-    )
-
-
 def build_inverted_status_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that inverts the status of every transaction."""
 

@@ -167,11 +167,6 @@ def build_reversed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     return build_changed_logs_fault("logs out of order", lambda logs: logs[::-1], **limits)
 
 
-def build_extra_log_fault(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that adds an unrelated log to the result."""
-    return build_changed_logs_fault("a log too many", lambda logs: [*logs, extra_log], **limits)
-
-
 def build_shifted_block_numbers_fault(offset: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that adds `offset` to the block number of each log."""
     return build_every_log_changed_fault(

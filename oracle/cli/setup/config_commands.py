@@ -127,9 +127,7 @@ def check(
         )
         _check_task_start_costs(loaded_config, open_endpoints, open_key, findings)
     if as_json:
-        print_model(
-            ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
-        )
+        print_model(ConfigCheck.model_validate(findings))
     else:
         print_facts(_render_findings(findings), _NAME_WIDTH)
     if findings.faults:

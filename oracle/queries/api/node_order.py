@@ -330,9 +330,6 @@ class NodeRanking:
             else frozenset().union(*matching_address_sets)
         )
 
-    def build_sort_key(self, sort: NodeSort, node: Node) -> SortKey:
-        return self._build_key_function(sort)(node)
-
     def find_rank(self, address: Address) -> int | None:
         """Return a member's rank by QoS, counted from 1, or None if the node is no member."""
         node = self.nodes.get(address)

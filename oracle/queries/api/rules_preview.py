@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.node_scores import is_excluded, is_kickout_due
@@ -44,8 +45,8 @@ class NodePreview(msgspec.Struct, frozen=True, array_like=True):
     qos_then: int | None
     rank_now: int | None
     rank_then: int | None
-    due_now: bool
-    due_then: bool
+    kickout_due_now: bool
+    kickout_due_then: bool
     excluded_now: bool
     excluded_then: bool
     chance_now: int | None
@@ -118,16 +119,9 @@ def _parse_rules(text: str, profile: str) -> Rules | None:
     return rules if msgspec.json.decode(text).get("profile") == profile else None
 
 
-class FoldedNodes(NamedTuple):
-    """The state of all nodes as of a block, computed under one rule set."""
-
-    rules: Rules
-    nodes: Mapping[Address, Node]
-
-
 def compute_rules_preview(
-    folded_now: FoldedNodes,
-    folded_then: FoldedNodes,
+    fold_now: Fold,
+    fold_then: Fold,
     block: int,
     time: int,
     dispatch: DispatchSettings | None = None,
@@ -138,17 +132,15 @@ def compute_rules_preview(
     """
     cursor = Cursor(block, ZERO_HASH, time, None, None, 0)
     ranking_now, ranking_then = (
-        NodeRanking(cursor, folded_nodes.nodes, folded_nodes.rules)
-        for folded_nodes in (folded_now, folded_then)
+        NodeRanking(cursor, fold.ledger.nodes, fold.rules) for fold in (fold_now, fold_then)
     )
     weighting_now, weighting_then = (
-        find_draw_weighting(folded_nodes.rules, dispatch)
-        for folded_nodes in (folded_now, folded_then)
+        find_draw_weighting(fold.rules, dispatch) for fold in (fold_now, fold_then)
     )
     preview_entries = []
-    for address in sorted(folded_now.nodes.keys() & folded_then.nodes.keys()):
-        node_now = folded_now.nodes[address]
-        node_then = folded_then.nodes[address]
+    for address in sorted(fold_now.ledger.nodes.keys() & fold_then.ledger.nodes.keys()):
+        node_now = fold_now.ledger.nodes[address]
+        node_then = fold_then.ledger.nodes[address]
         qos_now = ranking_now.compute_qos(node_now)
         qos_then = ranking_then.compute_qos(node_then)
         preview_entries.append(
@@ -158,19 +150,19 @@ def compute_rules_preview(
                 qos_then=qos_then,
                 rank_now=ranking_now.find_rank_by_qos(address, qos_now),
                 rank_then=ranking_then.find_rank_by_qos(address, qos_then),
-                due_now=is_kickout_due(node_now, folded_now.rules, time),
-                due_then=is_kickout_due(node_then, folded_then.rules, time),
-                excluded_now=is_excluded(node_now, time, folded_now.rules),
-                excluded_then=is_excluded(node_then, time, folded_then.rules),
-                chance_now=_compute_chance(ranking_now, folded_now.rules, node_now, weighting_now),
+                kickout_due_now=is_kickout_due(node_now, fold_now.rules, time),
+                kickout_due_then=is_kickout_due(node_then, fold_then.rules, time),
+                excluded_now=is_excluded(node_now, time, fold_now.rules),
+                excluded_then=is_excluded(node_then, time, fold_then.rules),
+                chance_now=_compute_chance(ranking_now, fold_now.rules, node_now, weighting_now),
                 chance_then=_compute_chance(
-                    ranking_then, folded_then.rules, node_then, weighting_then
+                    ranking_then, fold_then.rules, node_then, weighting_then
                 ),
             )
         )
     return RulesPreview(
-        identify_rules(folded_now.rules).sha256,
-        identify_rules(folded_then.rules).sha256,
+        identify_rules(fold_now.rules).sha256,
+        identify_rules(fold_then.rules).sha256,
         block,
         time,
         tuple(preview_entries),

@@ -126,7 +126,7 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
         previews=[
             NodePreviewView(
                 **_build_origin(other_set, preview).model_dump(),
-                figures=_build_node_under_rules(node_preview),
+                figures=NodeUnderRules.model_validate(node_preview),
             )
             for other_set, preview in _iterate_previews(snapshot)
             if (node_preview := preview.find_node(address)) is not None
@@ -148,10 +148,14 @@ def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPre
         rising=len(rising_nodes),
         falling=len(falling_nodes),
         rank_correlation=_compute_rank_correlation(nodes),
-        kickouts_beginning=sum(entry.due_then and not entry.due_now for entry in nodes),
-        kickouts_ending=sum(entry.due_now and not entry.due_then for entry in nodes),
-        losers=list(map(_build_node_under_rules, falling_nodes[:_LISTED_NODES])),
-        winners=list(map(_build_node_under_rules, rising_nodes[:_LISTED_NODES])),
+        kickouts_beginning=sum(
+            entry.kickout_due_then and not entry.kickout_due_now for entry in nodes
+        ),
+        kickouts_ending=sum(
+            entry.kickout_due_now and not entry.kickout_due_then for entry in nodes
+        ),
+        losers=list(map(NodeUnderRules.model_validate, falling_nodes[:_LISTED_NODES])),
+        winners=list(map(NodeUnderRules.model_validate, rising_nodes[:_LISTED_NODES])),
     )
 
 
@@ -186,20 +190,4 @@ def _build_origin(other_set: OtherRules, preview: RulesPreview) -> PreviewOrigin
         ready_at=other_set.ready_at,
         block=preview.block,
         time=preview.time,
-    )
-
-
-def _build_node_under_rules(entry: NodePreview) -> NodeUnderRules:
-    return NodeUnderRules(
-        node=entry.node,
-        rank_now=entry.rank_now,
-        rank_then=entry.rank_then,
-        qos_now=entry.qos_now,
-        qos_then=entry.qos_then,
-        chance_now=entry.chance_now,
-        chance_then=entry.chance_then,
-        kickout_due_now=entry.due_now,
-        kickout_due_then=entry.due_then,
-        excluded_now=entry.excluded_now,
-        excluded_then=entry.excluded_then,
     )

@@ -268,13 +268,10 @@ def _build_entry(
 
 
 def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupName:
-    if isinstance(policy, LegacyPolicy):
-        legacy_group = get_legacy_queue_group(entry.task)
-        return QueueGroupName(
-            vram=legacy_group.vram, gpu=None, kind="gpt" if legacy_group.gpt else "sd"
-        )
-    group = get_queue_group(entry.task)
-    return QueueGroupName(vram=group.vram, gpu=group.gpu, kind=None)
+    is_legacy = isinstance(policy, LegacyPolicy)
+    return QueueGroupName.model_validate(
+        get_legacy_queue_group(entry.task) if is_legacy else get_queue_group(entry.task)
+    )
 
 
 def _build_queue_capacity(

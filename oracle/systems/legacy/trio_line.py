@@ -8,7 +8,7 @@ three tasks. The group is valued, drawn for, started and dropped as a unit
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.ids import Address, TaskKey
@@ -25,6 +25,7 @@ from oracle.systems.legacy.legacy_eligibility import (
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import (
+    QueueGroup,
     QueueItem,
     collect_tasks_by_group,
     is_waiting,
@@ -32,21 +33,10 @@ from oracle.systems.task_queue import (
 )
 
 
-class TaskGroup(NamedTuple):
-    """A queue group: the GPT tasks, or all other tasks, that require the same VRAM (in GB)."""
-
-    gpt: bool
-    vram: int
-
-    @property
-    def text(self) -> str:
-        """Return the name of the group as in the source's figure, such as `GPT/24GB`."""
-        return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
-
-
-def get_legacy_queue_group(task: Task) -> TaskGroup:
-    """Return the queue group of a task."""
-    return TaskGroup(is_gpt_task(task), build_requirement(task).vram)
+def get_legacy_queue_group(task: Task) -> QueueGroup:
+    """Return the queue group of a task: the GPT tasks, or all others, with the same VRAM."""
+    kind: Literal["gpt", "sd"] = "gpt" if is_gpt_task(task) else "sd"
+    return QueueGroup(build_requirement(task).vram, None, kind)
 
 
 def build_trio_queue(

@@ -20,8 +20,8 @@ from oracle.systems.legacy.legacy_eligibility import (
     find_gpu_group,
     find_hardware_misfit_reason,
 )
-from oracle.systems.legacy.trio_line import TaskGroup, get_legacy_queue_group
-from oracle.systems.task_queue import QueueItem
+from oracle.systems.legacy.trio_line import get_legacy_queue_group
+from oracle.systems.task_queue import QueueGroup, QueueItem
 from oracle.systems.weighted_draw import draw_nodes
 from tests.support.document.crynux_queue import QueuedTask
 
@@ -82,7 +82,7 @@ class TrioTask:
     `partners`: the two or more partners that can run the task.
     """
 
-    group: TaskGroup
+    group: QueueGroup
     waiting: QueuedTask
     combination: Combination
     partners: Sequence[Node]
@@ -117,7 +117,7 @@ class LegacyQueue:
     def __init__(self, value_of: Callable[[Task], Fraction], tasks: Iterable[Task] = ()) -> None:
         self._value_of = value_of
         self._entries: dict[TaskKey, QueuedTask] = {}
-        self._groups: dict[TaskGroup, list[QueuedTask]] = {}
+        self._groups: dict[QueueGroup, list[QueuedTask]] = {}
         for task in tasks:
             self.add(task)
 
@@ -142,7 +142,7 @@ class LegacyQueue:
         if not entries:
             del self._groups[get_legacy_queue_group(entry.task)]
 
-    def groups(self) -> dict[TaskGroup, Sequence[QueuedTask]]:
+    def groups(self) -> dict[QueueGroup, Sequence[QueuedTask]]:
         """Return each group with its tasks, the most valuable first.
 
         SD groups before GPT groups.
@@ -159,10 +159,11 @@ class LegacyQueue:
         A trio with one GPU takes any group up to its VRAM, another trio only SD groups. If both
         trios could take the same task, the one with one GPU does.
         """
-        offer_by_group: dict[TaskGroup, TrioTask] = {}
+        offer_by_group: dict[QueueGroup, TrioTask] = {}
         for combination in list_combinations(freed, available):
             for group, entries in self._groups.items():
-                if group.vram > combination.vram or (group.gpt and combination.gpu is None):
+                needs_equal_gpus = group.kind == "gpt"
+                if group.vram > combination.vram or (needs_equal_gpus and combination.gpu is None):
                     continue
                 offer = _find_first_offer(group, entries, combination)
                 best_offer = offer_by_group.get(group)
@@ -191,20 +192,26 @@ class LegacyQueue:
         return list(islice(merge(*tails, key=_get_sort_key, reverse=True), excess))
 
 
+def format_group(group: QueueGroup) -> str:
+    """Return the name of the group as in the source's figure, such as `GPT/24GB`."""
+    return f"{group.kind}/{group.vram}GB".upper()
+
+
 def _find_first_offer(
-    group: TaskGroup, entries: Sequence[QueuedTask], combination: Combination
+    group: QueueGroup, entries: Sequence[QueuedTask], combination: Combination
 ) -> TrioTask | None:
+    is_gpt = group.kind == "gpt"
     for entry in entries:
         requirement = build_requirement(entry.task)
         if (
-            find_hardware_misfit_reason(combination.freed, requirement, is_gpt_part=group.gpt)
+            find_hardware_misfit_reason(combination.freed, requirement, is_gpt_part=is_gpt)
             is not None
         ):
             continue
         able = [
             node
             for node in combination.partners
-            if find_hardware_misfit_reason(node, requirement, is_gpt_part=group.gpt) is None
+            if find_hardware_misfit_reason(node, requirement, is_gpt_part=is_gpt) is None
         ]
         if len(able) >= TRIO_SIZE - 1:
             return TrioTask(group, entry, combination, able)

@@ -17,7 +17,7 @@ from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.shadow_fold import ShadowFold, ShadowStage, advance_shadow_fold
 from oracle.indexer.stored_events import export_events
-from oracle.queries.api.rules_preview import FoldedNodes, RulesPreview, compute_rules_preview
+from oracle.queries.api.rules_preview import RulesPreview, compute_rules_preview
 from oracle.queries.replay import replay_events
 from oracle.store.bulk import Row
 from oracle.store.database import UnitOfWork
@@ -61,10 +61,7 @@ def list_stored_node_rows(uow: UnitOfWork) -> list[Row]:
 
 
 def compute_preview(synced_indexer: Indexer, rules: Rules, time: int) -> RulesPreview:
-    now, then = (
-        FoldedNodes(folded_rules, fold_all(synced_indexer, folded_rules).fold.ledger.nodes)
-        for folded_rules in (CRYNUX, rules)
-    )
+    now, then = (fold_all(synced_indexer, fold_rules).fold for fold_rules in (CRYNUX, rules))
     return compute_rules_preview(now, then, get_final_block_number(synced_indexer), time)
 
 
@@ -93,7 +90,7 @@ def test_shadow_fold_with_other_rules_equals_a_replay(settled_indexer: Indexer, 
         entry.node: (
             None if entry.qos_then is None else format_decimal(entry.qos_then),
             entry.excluded_then,
-            entry.due_then,
+            entry.kickout_due_then,
         )
         for entry in preview.nodes
     }

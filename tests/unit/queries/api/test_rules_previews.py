@@ -21,7 +21,6 @@ from oracle.domain.reports.report import ReportSettings, format_rules_id
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.api.rules_preview import (
     PREVIEW_FOLDER,
-    FoldedNodes,
     OtherRules,
     build_preview_path,
     compute_rules_preview,
@@ -50,10 +49,10 @@ def history() -> History:
     return events.times_out("1").after(10)
 
 
-def fold(rules: Rules) -> FoldedNodes:
+def fold(rules: Rules) -> Fold:
     folded = Fold(rules)
     folded.fold_events(history().events)
-    return FoldedNodes(rules, folded.ledger.nodes)
+    return folded
 
 
 @pytest.fixture

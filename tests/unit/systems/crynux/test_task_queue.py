@@ -124,7 +124,12 @@ def test_groups_are_sorted_by_memory_then_gpu():
         a_task("4", min_vram=24),
     ]
     groups = TaskQueue(PRICING, CRYNUX_WEIGHTING, tasks).groups()
-    assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
+    assert [(group.vram, group.gpu) for group in groups] == [
+        (24, None),
+        (16, "A4"),
+        (16, "T4"),
+        (16, None),
+    ]
 
 
 def test_first_task_of_a_queue_group_is_skipped_if_it_does_not_fit():

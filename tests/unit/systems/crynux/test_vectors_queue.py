@@ -65,7 +65,7 @@ def test_freed_node_takes_most_valuable_queue_head():
     n = 0
     for name, fees in FIGURE["groups"].items():
         for fee in fees:
-            vram, gpu = groups[name]
+            vram, gpu, _ = groups[name]
             requirement_fields = (
                 {"required_gpu": gpu, "required_gpu_vram": vram} if gpu else {"min_vram": vram}
             )

@@ -11,8 +11,12 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.systems.legacy.legacy_eligibility import GpuGroup
-from oracle.systems.legacy.trio_line import TaskGroup
-from tests.support.document.legacy_queue import LegacyQueue, list_combinations
+from oracle.systems.task_queue import QueueGroup
+from tests.support.document.legacy_queue import (
+    LegacyQueue,
+    format_group,
+    list_combinations,
+)
 from tests.support.examples import examples
 from tests.support.histories import make_node_address, make_task_key
 from tests.unit.systems.legacy.networks import gpus, member, waiting_task
@@ -36,7 +40,7 @@ def costs(fee, vram, *, gpt=False, block=1, **values):
 
 def take_best_offer(queue, freed, other_nodes):
     offer = queue.next_for(freed, [freed, *other_nodes])
-    return None if offer is None else (offer.group.text, int(offer.waiting.value))
+    return None if offer is None else (format_group(offer.group), int(offer.waiting.value))
 
 
 def test_freed_node_forms_a_trio_with_nodes_of_the_same_gpu():
@@ -180,8 +184,8 @@ def test_groups_list_their_tasks_by_value():
         group: [int(entry.value) for entry in waits] for group, waits in queue.groups().items()
     }
     assert values_by_group == {
-        TaskGroup(gpt=False, vram=8): [2, 1],
-        TaskGroup(gpt=False, vram=16): [4],
-        TaskGroup(gpt=True, vram=24): [3],
+        QueueGroup(8, None, "sd"): [2, 1],
+        QueueGroup(16, None, "sd"): [4],
+        QueueGroup(24, None, "gpt"): [3],
     }
     assert [int(entry.value) for entry in queue.in_order()] == [4, 3, 2, 1]

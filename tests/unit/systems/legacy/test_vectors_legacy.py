@@ -19,7 +19,7 @@ from oracle.domain.scoring.legacy_factors import (
     compute_vram_share,
 )
 from oracle.domain.state import Run
-from tests.support.document.legacy_queue import LegacyQueue
+from tests.support.document.legacy_queue import LegacyQueue, format_group
 from tests.support.histories import History, fold_history, make_node_address, make_task_key
 from tests.support.vectors import Vector, load_vector, vectors_of
 from tests.unit.systems.legacy.networks import (
@@ -191,14 +191,13 @@ def test_three_free_rtx_4090_nodes_take_task_shown_in_figure():
     queue = LegacyQueue(lambda queued_task: Fraction(queued_task.fee or 0), tasks)
     nodes = gpus({("RTX 4090", 24): 3})
     offers = queue.offers_for(nodes[0], nodes)
-    assert {offer.group.text: int(offer.waiting.value) for offer in offers} == FIGURE[
+    assert {format_group(offer.group): int(offer.waiting.value) for offer in offers} == FIGURE[
         "candidate_heads"
     ]
     assert int(offers[0].waiting.value) == FIGURE["expected_value"]
-    heads = {group.text: int(waits[0].value) for group, waits in queue.groups().items()}
-    assert {name: heads[name] for name in heads.keys() - {o.group.text for o in offers}} == FIGURE[
-        "excluded"
-    ]
+    heads = {format_group(group): int(waits[0].value) for group, waits in queue.groups().items()}
+    offered_groups = {format_group(offer.group) for offer in offers}
+    assert {name: heads[name] for name in heads.keys() - offered_groups} == FIGURE["excluded"]
 
 
 def test_contract_queue_matches_vector_if_value_is_fee_per_size():
