@@ -30,7 +30,7 @@ const SETTINGS = {
 const MAX_CODE_BYTES = 24576;
 
 // Optimizer runs by contract: with 10,000 runs, the code of these contracts would exceed the limit. The gas of a push is
-// the same (docs/reference/contract.md). A further event or function in TaskNetwork needs fewer runs.
+// the same (docs/reference/contract.md).
 const RUNS = { QoSRoots: 1500, TaskNetwork: 200 };
 
 function settingsOf(path) {

@@ -30,11 +30,11 @@ abstract contract Administration is PackedViews {
     /// @notice The kickCooldown that never ends.
     uint32 public constant FOREVER = type(uint32).max;
 
-    /// @notice Maximum validationTimeout and groupTimeout in seconds, so that no setting can lock money up.
-    uint24 public constant MAX_WAIT = 30 days;
+    /// @dev Maximum validationTimeout and groupTimeout in seconds, so that no setting can lock money up.
+    uint24 internal constant MAX_WAIT = 30 days;
 
-    /// @notice Minimum revealTimeout in seconds: a few full blocks must not make an honest node late.
-    uint16 public constant MIN_REVEAL = 1 minutes;
+    /// @dev Minimum revealTimeout in seconds: a few full blocks must not make an honest node late.
+    uint16 internal constant MIN_REVEAL = 1 minutes;
 
     /// @notice The admin, which sets the roles and limits; the oracle has no influence on them.
     address public admin;
@@ -54,7 +54,7 @@ abstract contract Administration is PackedViews {
     bool public paysByPoints;
 
     /// @dev The widths of Settings' fields, for _returnFields.
-    bytes32 private constant SETTINGS_FIELDS = bytes32(bytes7(hex"0c030302030404"));
+    bytes32 private immutable SETTINGS_FIELDS = bytes32(bytes7(hex"0c030302030404"));
 
     Settings internal _settings;
 

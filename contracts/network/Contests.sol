@@ -37,7 +37,8 @@ abstract contract Contests is Tasks {
         group.standing = GroupStanding.Validated;
         uint256 taken = 0;
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (_tasks[keys[i]].held) taken += _free(keys[i], isProven, right, group);
+            bytes32 member = keys[i];
+            if (_tasks[member].held) taken += _free(member, isProven, right, group);
         }
         // The stakes repay the dispatcher the minimum fee of the second group's result.
         uint256 cost = group.isSecond || result == 0 ? 0 : _tasks[keys[0]].toll;
@@ -81,7 +82,8 @@ abstract contract Contests is Tasks {
 
     function _isGiven(bytes32[] calldata keys, bytes32 answer) private view returns (bool) {
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (_tasks[keys[i]].held && _tasks[keys[i]].answer == answer) return true;
+            Task storage task = _tasks[keys[i]];
+            if (task.held && task.answer == answer) return true;
         }
         return false;
     }

@@ -22,7 +22,7 @@ abstract contract Floors is Administration {
     uint8 internal constant LAST_KIND = 2;
 
     /// @dev The widths of Floor's fields, for _returnFields.
-    bytes32 private constant FLOOR_FIELDS = bytes32(bytes4(hex"0c0c0302"));
+    bytes32 private immutable FLOOR_FIELDS = bytes32(bytes4(hex"0c0c0302"));
 
     mapping(uint8 kind => Floor) private _floors;
 

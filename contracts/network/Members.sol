@@ -45,17 +45,17 @@ abstract contract Members is NetworkEvents, OracleAccess, Purse {
         bool quits;
     }
 
-    /// @notice Maximum length of a GPU's and of a model's name, in bytes.
-    uint256 public constant MAX_NAME = 128;
+    /// @dev Maximum length of a GPU's and of a model's name, in bytes.
+    uint256 internal constant MAX_NAME = 128;
 
-    /// @notice Maximum models that a node may list when it joins, or a task may require.
-    uint256 public constant MAX_MODELS = 64;
+    /// @dev Maximum models that a node may list when it joins, or a task may require.
+    uint256 internal constant MAX_MODELS = 64;
 
     /// @notice Number of members, including paused nodes.
     uint256 public activeCount;
 
     /// @dev The widths of Node's fields, for _returnFields.
-    bytes32 private constant NODE_FIELDS = bytes32(bytes12(hex"20a0a0840202020504040101"));
+    bytes32 private immutable NODE_FIELDS = bytes32(bytes12(hex"20a0a0840202020504040101"));
 
     mapping(address => Node) internal _nodes;
 

@@ -11,8 +11,8 @@ import {Administration} from "./Administration.sol";
 /// get a task. A contract that is missing, reverts, needs more than ORACLE_GAS or returns anything but one word is
 /// treated as not set, because no stake and no task may depend on its health.
 abstract contract OracleAccess is Administration {
-    /// @notice Gas limit of a call to the oracle or to the scores.
-    uint256 public constant ORACLE_GAS = 50_000;
+    /// @dev Gas limit of a call to the oracle or to the scores.
+    uint256 internal constant ORACLE_GAS = 50_000;
 
     /// @notice The oracle, which may kick nodes out; 0 until it is set.
     IQoSRoots public oracle;

@@ -8,7 +8,8 @@ abstract contract PackedViews {
     /// @dev Ends the call: returns the fields of the struct at `slot`, one word each, as the ABI encodes a struct of
     /// static fields.
     /// @param fields a byte for each field in the struct's order: its width in bytes, and 0x80 if it begins the next
-    /// slot; 0 ends the list. A test compares them with the compiler's layout.
+    /// slot; 0 ends the list. A test compares them with the compiler's layout. The callers store them as immutables,
+    /// because the compiler copies this function for each constant argument.
     function _returnFields(uint256 slot, bytes32 fields) internal view {
         assembly ("memory-safe") {
             let start := mload(0x40)

@@ -87,7 +87,7 @@ abstract contract TaskAnswers is Tasks {
     /// @notice Ends a task whose node missed the deadline for its answer or its reveal. The creator loses the toll.
     function timeOutTask(bytes32 key) external {
         Task storage task = _tasks[key];
-        if (task.status != Status.Started && task.status != Status.Committed) revert WrongStatus(key, task.status);
+        _requireStatus(task.status == Status.Started || task.status == Status.Committed, key, task);
         uint256 deadline = _deadline(task);
         if (block.timestamp <= deadline) revert TooEarly(key, deadline);
         _timeOut(key);
@@ -109,8 +109,9 @@ abstract contract TaskAnswers is Tasks {
         uint256 deadline = _deadline(task);
         if (block.timestamp > deadline) revert TooLate(key, deadline);
         (task.status, task.finishedAt) = (status, uint40(block.timestamp));
-        _nodes[msg.sender].task = 0;
-        _nodes[msg.sender].open += 1;
+        Node storage node = _nodes[msg.sender];
+        node.task = 0;
+        node.open += 1;
     }
 
     /// @dev Returns the points for a rank among the commitments or the reveals: 10, 5, and 2 from the third on.

@@ -25,14 +25,14 @@ abstract contract TaskOrders is Tasks {
         uint32 timeout;
     }
 
-    /// @notice Maximum timeout of a task, seconds.
-    uint32 public constant MAX_TIMEOUT = 1 days;
+    /// @dev Maximum timeout of a task, seconds.
+    uint32 internal constant MAX_TIMEOUT = 1 days;
 
     /// @notice Seconds of waiting after which a task is cancelled without a toll.
     uint256 public constant CANCEL_WAIT = 1 days;
 
-    /// @notice Maximum tasks of a group.
-    uint8 public constant MAX_GROUP = 16;
+    /// @dev Maximum tasks of a group.
+    uint8 internal constant MAX_GROUP = 16;
 
     /// @notice The creator has used this id before.
     error TaskExists(bytes32 task);
@@ -117,7 +117,7 @@ abstract contract TaskOrders is Tasks {
 
     /// @dev Reverts unless the task waits and may end on its own: it is in no group, or its group can never start it.
     function _checkTakeable(bytes32 key, Task storage task) private view returns (bool isAlone) {
-        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        _requireStatus(_isWaiting(task), key, task);
         isAlone = task.group == 0;
         if (!isAlone && !_isDead(_groups[task.group])) revert InGroup(key, task.group);
     }
@@ -136,7 +136,8 @@ abstract contract TaskOrders is Tasks {
         _checkMembers(key, group.created, keys);
         group.standing = GroupStanding.Lapsed;
         for (uint256 i = 0; i < keys.length; ++i) {
-            _cancel(keys[i], _tasks[keys[i]], reason, reason == Reason.Cancelled);
+            bytes32 member = keys[i];
+            _cancel(member, _tasks[member], reason, reason == Reason.Cancelled);
         }
     }
 

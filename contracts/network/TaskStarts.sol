@@ -87,8 +87,9 @@ abstract contract TaskStarts is Tasks {
         emit GroupStarted(group, keys, accounts);
         for (uint256 i = 0; i < keys.length; ++i) {
             // A node that is listed twice reverts here with TookPart.
-            if (asOf != 0) emit TaskDrawn(keys[i], accounts[i], asOf);
-            _give(keys[i], accounts[i]);
+            (bytes32 key, address account) = (keys[i], accounts[i]);
+            if (asOf != 0) emit TaskDrawn(key, account, asOf);
+            _give(key, account);
         }
     }
 
@@ -132,7 +133,7 @@ abstract contract TaskStarts is Tasks {
     /// @dev If the task names a GPU, name and memory must match exactly; otherwise the node's memory must suffice.
     function _checkStart(bytes32 key, address account) private view {
         Task storage task = _tasks[key];
-        if (!_isWaiting(task)) revert WrongStatus(key, task.status);
+        _requireStatus(_isWaiting(task), key, task);
         Node storage node = _requireIdleMember(account);
         bool fits = task.requiredGpu == 0
             ? node.gpuVram >= task.minVram

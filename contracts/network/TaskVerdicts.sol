@@ -88,7 +88,7 @@ abstract contract TaskVerdicts is Tasks {
     function endUnvalidated(bytes32 key) external {
         Task storage task = _tasks[key];
         bool isHidden = _isHidden(task);
-        if (!isHidden && !_isAnswered(task)) revert WrongStatus(key, task.status);
+        _requireStatus(isHidden || _isAnswered(task), key, task);
         (Reason reason, uint256 deadline) = _patience(task);
         if (block.timestamp <= deadline) revert StillTime(key, deadline);
         if (reason != Reason.GroupTimeout && task.group != 0) _groups[task.group].standing = GroupStanding.Lapsed;
@@ -179,17 +179,19 @@ abstract contract TaskVerdicts is Tasks {
         _tasks[fastest].fee = 0;
         uint256 sum = 0;
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (_isRight(keys[i], verdict)) sum += _tasks[keys[i]].points;
+            bytes32 key = keys[i];
+            if (_isRight(key, verdict)) sum += _tasks[key].points;
         }
         uint256 left = fee;
         uint256 open = sum;
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (!_isRight(keys[i], verdict)) continue;
-            Task storage task = _tasks[keys[i]];
+            bytes32 key = keys[i];
+            if (!_isRight(key, verdict)) continue;
+            Task storage task = _tasks[key];
             open -= task.points;
             uint256 share = open == 0 ? left : fee * task.points / sum;
             left -= share;
-            emit FeeShared(keys[i], task.node, share);
+            emit FeeShared(key, task.node, share);
             _credit(task.node, share);
         }
     }
@@ -203,9 +205,10 @@ abstract contract TaskVerdicts is Tasks {
     function _fastest(bytes32[] calldata keys, bytes32 answer) private view returns (bytes32 fastest) {
         uint256 least = type(uint256).max;
         for (uint256 i = 0; i < keys.length; ++i) {
-            if (!_isRight(keys[i], answer)) continue;
-            uint256 speed = _speedOf(_tasks[keys[i]]);
-            if (speed < least) (least, fastest) = (speed, keys[i]);
+            bytes32 key = keys[i];
+            if (!_isRight(key, answer)) continue;
+            uint256 speed = _speedOf(_tasks[key]);
+            if (speed < least) (least, fastest) = (speed, key);
         }
     }
 

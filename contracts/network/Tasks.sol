@@ -139,8 +139,8 @@ abstract contract Tasks is Members, Floors {
     }
 
     /// @dev The widths of Task's and Group's fields, for _returnFields.
-    bytes32 private constant TASK_FIELDS = bytes32(bytes22(hex"140101010105940505a09010a0a08404020202040408"));
-    bytes32 private constant GROUP_FIELDS = bytes32(bytes17(hex"0101010101010105050505010101a0a0a0"));
+    bytes32 private immutable TASK_FIELDS = bytes32(bytes22(hex"140101010105940505a09010a0a08404020202040408"));
+    bytes32 private immutable GROUP_FIELDS = bytes32(bytes17(hex"0101010101010105050505010101a0a0a0"));
 
     uint64 internal _taskCount;
     mapping(bytes32 => Task) internal _tasks;
@@ -201,7 +201,11 @@ abstract contract Tasks is Members, Floors {
 
     function _expect(bytes32 key, Status status) internal view returns (Task storage task) {
         task = _tasks[key];
-        if (task.status != status) revert WrongStatus(key, task.status);
+        _requireStatus(task.status == status, key, task);
+    }
+
+    function _requireStatus(bool isAllowed, bytes32 key, Task storage task) internal view {
+        if (!isAllowed) revert WrongStatus(key, task.status);
     }
 
     /// @dev Returns whether the task still waits for a node.
@@ -250,8 +254,7 @@ abstract contract Tasks is Members, Floors {
     function _settleMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];
-        group.settled += 1;
-        if (group.settled == group.size && group.revealsFrom == 0) group.revealsFrom = uint40(block.timestamp);
+        if (++group.settled == group.size && group.revealsFrom == 0) group.revealsFrom = uint40(block.timestamp);
     }
 
     /// @dev Counts a group member whose answer was revealed or whose task ended. When all members are counted, the
@@ -259,8 +262,7 @@ abstract contract Tasks is Members, Floors {
     function _showMember(bytes32 key) internal {
         if (key == 0) return;
         Group storage group = _groups[key];
-        group.shown += 1;
-        if (group.shown == group.size) group.readyAt = uint40(block.timestamp);
+        if (++group.shown == group.size) group.readyAt = uint40(block.timestamp);
     }
 
     function _succeed(bytes32 key) internal {
@@ -324,9 +326,10 @@ abstract contract Tasks is Members, Floors {
     /// @dev Takes the whole stake for a wrong result, even if the node has left since.
     /// @return stake wei, which the caller must credit
     function _slash(address account) internal returns (uint256 stake) {
-        stake = _nodes[account].stake;
-        _nodes[account].stake = 0;
-        if (_isIn(_nodes[account])) {
+        Node storage node = _nodes[account];
+        stake = node.stake;
+        node.stake = 0;
+        if (_isIn(node)) {
             _abortRunning(account);
             _leave(account, Standing.Slashed);
             emit NodeSlashed(account, stake);
