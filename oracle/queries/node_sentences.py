@@ -164,8 +164,8 @@ def format_secondary_details(summary: NodeSummary) -> str:
     cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
         sentences.append(
-            f"Reliability, which {name_falls()} lower, is {_format_reliability(summary)} and "
-            "recovers by itself."
+            f"Reliability, which {name_falls(summary.rules)} lower, is "
+            f"{_format_reliability(summary)} and recovers by itself."
         )
     if summary.place is not None:
         sentences.append(_format_rank_among_members(summary.place, summary.members))
@@ -307,7 +307,7 @@ def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECOND
     """Return a phrase with the number and age of the node's recent falls of reliability."""
     recent_falls = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
     if not recent_falls:
-        fall_nouns = name_falls(fall.cause for fall in causes.falls)
+        fall_nouns = name_falls(causes.rules, (fall.cause for fall in causes.falls))
         return f"reliability has not recovered from its {fall_nouns} yet"
     return (
         f"{count_falls(fall.cause for fall in recent_falls)} in the last "

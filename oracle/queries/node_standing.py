@@ -120,7 +120,12 @@ def _build_score_causes(
 
 
 def _filter_falls(changes: Iterable[ReliabilityChange]) -> tuple[ReliabilityChange, ...]:
-    return tuple(change for change in changes if change.cause in FALL_CAUSES)
+    # With a factor of 1, an event of such a cause is no fall.
+    return tuple(
+        change
+        for change in changes
+        if change.cause in FALL_CAUSES and change.after < change.before
+    )
 
 
 def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:

@@ -84,6 +84,17 @@ FALL_CAUSES = tuple(
 )  # fmt: skip
 
 
+def list_fall_causes(rules: Rules) -> list[ReliabilityCause]:
+    """Return the causes with a factor below 1 under the rules."""
+    return [cause for cause in FALL_CAUSES if min(_list_factors(CAUSES[cause], rules)) < UNIT]
+
+
+def _list_factors(cause_info: CauseInfo, rules: Rules) -> list[int]:
+    names = (cause_info.factor_rule, *(cause_info.first_factor_rules or ())[:1])
+    factors = [getattr(rules, name) for name in names if name is not None]
+    return [factor for factor in factors if factor is not None]
+
+
 def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) -> int:
     """Return the reliability (0 to 1) after an event, given the reliability just before the event.
 

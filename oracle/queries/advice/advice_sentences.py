@@ -27,7 +27,6 @@ from oracle.queries.text.human_numbers import (
     format_rank,
     format_two_decimals,
 )
-from oracle.queries.text.reliability_falls import name_falls
 from oracle.systems.crynux.requirements import IneligibilityReason
 
 WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task", "earns a day")
@@ -44,7 +43,7 @@ _MISSED_TITLES: Mapping[IneligibilityReason, str] = {
     IneligibilityReason.NO_MEMBER: "it was not a member",
     IneligibilityReason.PAUSED: "it was paused",
     IneligibilityReason.BUSY: "it ran a task",
-    IneligibilityReason.EXCLUDED: f"it was excluded after {name_falls()}",
+    IneligibilityReason.EXCLUDED: "its reliability was too low",
     IneligibilityReason.TAKEN: "it was drawn for another task",
     IneligibilityReason.GPU_UNKNOWN: "a certain GPU, and its own is not known",
     IneligibilityReason.GPU_NAME: "another GPU",

@@ -3,16 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from oracle.domain.scoring.reliability import CAUSES, FALL_CAUSES, ReliabilityCause
+from oracle.domain.scoring.reliability import CAUSES, ReliabilityCause, list_fall_causes
+from oracle.domain.scoring.rules import Rules
 from oracle.queries.text.human_numbers import format_count, format_enumeration
 
 
-def name_falls(causes: Iterable[ReliabilityCause] = ()) -> str:
+def name_falls(rules: Rules, causes: Iterable[ReliabilityCause] = ()) -> str:
     """Return the causes as plural nouns: `timeouts`.
 
-    Without causes, the result names all causes that lower H.
+    Without causes, the result names all causes that lower H under the rules.
     """
-    distinct_causes = dict.fromkeys(causes) or FALL_CAUSES
+    distinct_causes = dict.fromkeys(causes) or list_fall_causes(rules)
+    if not distinct_causes:
+        return "no event"
     return format_enumeration([f"{CAUSES[cause].noun}s" for cause in distinct_causes])
 
 

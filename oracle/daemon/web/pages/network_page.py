@@ -30,7 +30,6 @@ from oracle.queries.text.human_numbers import (
     format_count,
     format_number_in_words,
 )
-from oracle.queries.text.reliability_falls import name_falls
 
 # The default range, and a shorter one for a new network.
 _SPAN, _SHORT_SPAN = "24h", "1h"
@@ -168,7 +167,7 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
         f"{capitalize_first(format_number_in_words(count))} "
         f"{'is' if count == 1 else 'are'} {word}."
         for state, word in (
-            ("excluded", f"excluded after {name_falls()}"),
+            ("excluded", "excluded for a low reliability"),
             ("paused", "paused"),
             ("kicked_out", "kicked out"),
         )

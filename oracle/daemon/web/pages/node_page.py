@@ -1,6 +1,6 @@
 """Renders the page of one node: a summary sentence, and the inputs of its score."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fastapi.responses import Response
@@ -30,7 +30,12 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.reports.rules_changes import list_pending_changes
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
-from oracle.domain.scoring.reliability import CAUSES, ReliabilityCause, ReliabilityMark
+from oracle.domain.scoring.reliability import (
+    CAUSES,
+    ReliabilityCause,
+    ReliabilityMark,
+    list_fall_causes,
+)
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.advice_record import load_advice_record
@@ -86,6 +91,7 @@ from oracle.queries.text.human_numbers import (
     format_rank,
     format_time,
 )
+from oracle.queries.text.reliability_falls import name_falls
 
 _NOT_FOUND = 404
 # Time ranges in seconds; the range `all` starts when the node was first seen.
@@ -177,6 +183,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         totals=list_total_periods(history, points),
         starting_score=_find_starting_score(history, points, node_summary.rules),
         recovering_below=RECOVERING_BELOW,
+        fall_nouns=name_falls(node_summary.rules),
         **build_advice_values(advice, snapshot.source.token),
         contact=snapshot.source.contact,
         has_evidence=request.has_evidence,
@@ -358,8 +365,8 @@ def _select_plotted_changes(
     ]
 
 
-def _build_mark_legend(mark: ReliabilityMark) -> str:
-    return ", ".join(dict.fromkeys(info.noun for info in CAUSES.values() if info.mark is mark))
+def _build_legend(causes: Iterable[ReliabilityCause]) -> str:
+    return ", ".join(dict.fromkeys(CAUSES[cause].noun for cause in causes))
 
 
 def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules) -> dict[str, Any]:
@@ -370,8 +377,10 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
         },
         "tick_format": _choose_tick_format(history.first, history.last),
         "now_text": "now" if history.last == snapshot.cursor.time else "",
-        "falls": _build_mark_legend(ReliabilityMark.FALL),
-        "rises": _build_mark_legend(ReliabilityMark.RISE),
+        "falls": _build_legend(list_fall_causes(rules)),
+        "rises": _build_legend(
+            cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.RISE
+        ),
         "limit": format_two_digits(rules.exclude_enter),
     }
 

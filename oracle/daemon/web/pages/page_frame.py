@@ -40,7 +40,7 @@ from oracle.queries.text.human_numbers import (
     format_percent,
     format_time,
 )
-from oracle.queries.text.reliability_falls import count_falls, name_falls
+from oracle.queries.text.reliability_falls import count_falls
 from oracle.queries.text.templates import create_template_environment
 from oracle.queries.text.text_tables import format_utc, sanitize_text
 
@@ -188,7 +188,6 @@ def get_template_environment() -> Environment:
         asset=get_asset_url,
         signs=STATE_SIGNS,
         event_kinds=",".join(EVENT_KINDS),
-        fall_nouns=name_falls(),
     )
     jinja_environment.filters.update(
         utc=format_time_element,

@@ -18,6 +18,7 @@ from tests.support.histories import History, make_node_address
 from tests.support.txmgr.stores import NewStore
 
 DAYS = 86_400
+A = make_node_address("A")
 
 
 def load_page(new_store: NewStore, history: History, path: str) -> str:
@@ -32,6 +33,25 @@ def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
     since = format_time(history.time)
     page = load_page(new_sqlite_store, history.after(2 * DAYS), f"/nodes/{make_node_address('A')}")
     assert f"<h1>Paused by its owner since {since}.</h1>" in page
+
+
+def test_penalty_of_one_is_not_shown_as_fall_of_reliability(new_sqlite_store: NewStore):
+    history = History().joins("A").scores("A", 10, 0).after(60)
+    with new_sqlite_store() as store:
+        indexed = IndexedHistory(store, replace(CRYNUX, penalty=UNIT)).whole(history)
+        page = indexed.client().get(f"/nodes/{A}").text
+    assert "lowered by no event" in page
+    assert "by timeouts" not in page
+
+
+def test_timeout_without_penalty_is_no_recent_fall(new_sqlite_store: NewStore):
+    """Under these rules only the first of two timeouts lowers H."""
+    rules = replace(CRYNUX, penalty=UNIT, first_penalty=UNIT // 2)
+    history = History().joins("A").scores("A", *[10] * 8, 0, 0).after(60)
+    with new_sqlite_store() as store:
+        page = IndexedHistory(store, rules).whole(history).client().get(f"/nodes/{A}").text
+    assert "one timeout in the last" in page.lower()
+    assert "two timeouts in the last" not in page.lower()
 
 
 @pytest.mark.parametrize("leaves", [History.quits, History.is_slashed, History.is_kicked_out])
