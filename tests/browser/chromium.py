@@ -14,8 +14,6 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support.cli.daemon import Daemon
-
 _FOLDER = Path(__file__).parent
 # The browser's path, if no `chromium` is on the PATH.
 SETTING = "QOS_ORACLE_TESTS_CHROMIUM"
@@ -39,17 +37,6 @@ def browsing() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
-
-
-@contextmanager
-def serve_config(config: Path, log: Path) -> Iterator[str]:
-    """Run `qos-oracle serve` as a separate process, and yield its address."""
-    command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
-        try:
-            yield str(Daemon(process, log).wait_for("read_api_started")["api"])
-        finally:
-            process.kill()
 
 
 def axe_findings(page: Page) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import SETTING, browsing, program, serve_config
+from tests.browser.chromium import SETTING, browsing, program
+from tests.support.cli.daemon import serve_config
 from tests.support.cli.played_chain import played_chain
 
 __all__ = ["played_chain"]

@@ -15,7 +15,8 @@ import requests
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from oracle.daemon.web.pages.page_frame import FOLDER
-from tests.browser.chromium import browsing, serve_config
+from tests.browser.chromium import browsing
+from tests.support.cli.daemon import serve_config
 from tests.support.cli.played_chain import build_indexed_chain
 
 SCREENS = Path(__file__).resolve().parents[2] / "docs" / "screens"

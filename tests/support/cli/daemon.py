@@ -117,3 +117,14 @@ def start_daemon(
             yield Daemon(process, log)
         finally:
             process.kill()
+
+
+@contextmanager
+def serve_config(config: Path, log: Path) -> Iterator[str]:
+    """Run `qos-oracle serve` as a separate process, and yield its address."""
+    command = [sys.executable, "-m", "oracle", "serve", "--config", str(config)]
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
+        try:
+            yield str(Daemon(process, log).wait_for("read_api_started")["api"])
+        finally:
+            process.kill()
