@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from oracle.cli.main import run
+from tests.support.cli.shown_commands import list_shown_commands, remove_rule_set_version
 from tests.unit.lab.comparison_histories import HISTORIES
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "explanation" / "comparison.md").read_text(encoding="utf-8")
-_SHOWN = re.compile(
-    r"^```\n\$ qos-oracle ((?:[^\n]*\\\n)*[^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
-)
-EXAMPLES = _SHOWN.findall(PAGE)
+_PAGE_PATH = DOCS / "explanation" / "comparison.md"
+PAGE = _PAGE_PATH.read_text(encoding="utf-8")
+EXAMPLES = list_shown_commands(_PAGE_PATH)
 # This line in an example stands for omitted lines.
 _LEFT_OUT = "…"
 TASK = '{"min_vram": 8, "models": ["example/model"], "version": [1, 0, 0], "kind": "sd"}\n'
@@ -40,7 +39,8 @@ def test_example_on_comparison_page_prints_documented_output(
 ):
     monkeypatch.chdir(histories)
     assert run(shlex.split(command.replace("\\\n", ""))) == 0
-    printed = capsys.readouterr().out
+    printed = remove_rule_set_version(capsys.readouterr().out)
+    shown = remove_rule_set_version(shown)
     pieces = [
         piece.strip("\n") for piece in re.split(rf"^{_LEFT_OUT}\n", shown, flags=re.MULTILINE)
     ]
