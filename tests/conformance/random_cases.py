@@ -14,6 +14,7 @@ from typing import Any
 
 from oracle.domain.events.network_events import TYPE_BY_NAME
 from oracle.domain.fixed_point import UNIT
+from oracle.domain.scoring.reliability import CAUSES
 from oracle.domain.scoring.rules import Rules
 from oracle.systems.registry import get_rules
 
@@ -23,6 +24,9 @@ Case = dict[str, Any]
 _CRYNUX = get_rules("crynux")
 _CRYNUX_DOCS = get_rules("crynux-docs")
 _RELAY = get_rules("relay")
+_FACTORS: dict[str, Any] = {
+    info.factor_rule: UNIT // 3 for info in CAUSES.values() if info.factor_rule is not None
+}
 # The shipped sets are the most frequent; the others cover rules that the shipped ones do not use.
 RULE_SETS: tuple[Rules, ...] = (
     _CRYNUX,
@@ -40,6 +44,8 @@ RULE_SETS: tuple[Rules, ...] = (
         tau_seconds=977,
         exclude_exit=4 * UNIT // 10,
         kickout_below=7 * UNIT // 2,
+        # Each factor differs from 1, which is the default of a factor that few networks use.
+        **_FACTORS,
     ),
 )
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events
+from oracle.domain.events.event_fields import get_field_kinds
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -21,6 +22,10 @@ from oracle.domain.state import Node
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 GENESIS_TIME = 1000
+# Kinds of events that name a node and nothing else.
+NODE_ONLY_KINDS: tuple[type[Any], ...] = tuple(
+    kind for kind in get_args(network_events.NodeEvent) if get_field_kinds(kind).keys() == {"node"}
+)
 
 
 def make_node_address(name: str) -> Address:
@@ -87,26 +92,30 @@ class History:
         }
         return self.emits(DownloadRequested, **download_fields)
 
+    def has_event(self, kind: type[Any], name: str) -> Self:
+        """Append an event of a kind of NODE_ONLY_KINDS."""
+        return self.emits(kind, node=make_node_address(name))
+
     def pauses(self, name: str) -> Self:
-        return self.emits(network_events.NodePaused, node=make_node_address(name))
+        return self.has_event(network_events.NodePaused, name)
 
     def resumes(self, name: str) -> Self:
-        return self.emits(network_events.NodeResumed, node=make_node_address(name))
+        return self.has_event(network_events.NodeResumed, name)
 
     def quits(self, name: str) -> Self:
-        return self.emits(network_events.NodeQuit, node=make_node_address(name))
+        return self.has_event(network_events.NodeQuit, name)
 
     def asks_to_pause(self, name: str) -> Self:
-        return self.emits(network_events.NodePauseAsked, node=make_node_address(name))
+        return self.has_event(network_events.NodePauseAsked, name)
 
     def asks_to_quit(self, name: str) -> Self:
-        return self.emits(network_events.NodeQuitAsked, node=make_node_address(name))
+        return self.has_event(network_events.NodeQuitAsked, name)
 
     def is_slashed(self, name: str) -> Self:
-        return self.emits(network_events.NodeSlashed, node=make_node_address(name))
+        return self.has_event(network_events.NodeSlashed, name)
 
     def is_kicked_out(self, name: str) -> Self:
-        return self.emits(network_events.NodeKickedOut, node=make_node_address(name))
+        return self.has_event(network_events.NodeKickedOut, name)
 
     def creates(self, *names: str, of: str | None = None, **values: Any) -> Self:
         key = None if of is None else make_group_key(of)

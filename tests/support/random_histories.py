@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 from hypothesis import strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.events import network_events
-from oracle.domain.events.event_fields import get_field_kinds
 from oracle.domain.events.network_events import (
     AbortReason,
     DomainEvent,
@@ -18,11 +16,13 @@ from oracle.domain.events.network_events import (
 )
 from tests.support.histories import (
     GENESIS_TIME,
+    NODE_ONLY_KINDS,
     History,
     make_group_key,
     make_node_address,
     make_task_key,
 )
+from tests.support.reference import NODE_ONLY_EVENTS
 
 NODES = ("A", "B", "C", "D")
 TASKS = ("1", "2", "3", "4", "5", "6")
@@ -88,8 +88,8 @@ _ORDINARY = (
     _joined,
     *(
         _of_node(kind)
-        for kind in get_args(network_events.NodeEvent)
-        if get_field_kinds(kind).keys() == {"node"}
+        for kind in NODE_ONLY_KINDS
+        if network_events.NAME_BY_TYPE[kind] in NODE_ONLY_EVENTS
     ),
     _of_node(network_events.NodeQuitAsked),
     st.builds(network_events.NodeUpdated, **_PLACE, **_by, gpu_vram=st.integers(1, 80)),
@@ -128,15 +128,21 @@ _ORDINARY = (
     _groups,
     _groups,
 )
-_IN_ROUNDS = (
+_UNORDINARY = (
+    *(
+        _of_node(kind)
+        for kind in NODE_ONLY_KINDS
+        if network_events.NAME_BY_TYPE[kind] not in NODE_ONLY_EVENTS
+    ),
     st.builds(network_events.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
     st.builds(network_events.TaskStarted, **_PLACE, **_tasks, **_by, round=st.integers(0, 2)),
     st.builds(network_events.ResultCommitted, **_PLACE, **_tasks, **_by),
     st.builds(network_events.ResultDisclosed, **_PLACE, **_tasks, **_by),
     st.builds(FeeShared, **_PLACE, **_tasks, **_by, fee=st.integers(0, 2**100)),
 )
+# Events that `Reference` supports, and all events.
 ordinary_events = st.one_of(_ORDINARY)
-any_events = st.one_of(_ORDINARY + _IN_ROUNDS)
+any_events = st.one_of(_ORDINARY + _UNORDINARY)
 
 
 def any_histories(

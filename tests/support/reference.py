@@ -1,7 +1,8 @@
 """A second, plain implementation of the rule set `crynux`, which uses nothing of `oracle`.
 
 The input are the objects of a JSON-lines file, sorted by position. The output is that of `replay`,
-with anomalies as positions only. Commit/disclose events are not supported.
+with anomalies as positions only. Commit/disclose events and further events about nodes are not
+supported; the second implementation in scoring.js has them all (`make conformance`).
 """
 
 from collections import defaultdict
@@ -12,6 +13,9 @@ ONE = 10**18
 Event = dict[str, Any]
 
 _LEAVING = {"node_quit": "quit", "node_slashed": "slashed", "node_kicked_out": "kicked_out"}
+_CHANGES = ("node_paused", "node_resumed", "node_pause_asked", "node_quit_asked")
+# The supported events that name a node and nothing else.
+NODE_ONLY_EVENTS = frozenset({*_LEAVING, *_CHANGES})
 _ABOUT_MODELS = {"model_added", "download_requested"}
 _TERMINALS = {
     "task_succeeded",

@@ -35,13 +35,13 @@ def make_hash(number: int) -> Hash:
 def encode_log(contract: str, address: str, event: str, **values: Any) -> UnminedLog:
     """Return the log of an event of a shipped contract.
 
-    Addresses and 32-byte values are given as hex.
+    Addresses and 32-byte values are given as hex. An omitted value is zero.
     """
     signature = load_abi(contract).get_event(event)
     topics = [signature.digest]
     plain: list[tuple[str, Any]] = []
     for parameter in signature.inputs:
-        value = values.pop(parameter.name)
+        value = values.pop(parameter.name, _ZERO_BY_TYPE.get(parameter.abi_type, 0))
         if parameter.indexed:
             topics.append(
                 "0x"
@@ -61,6 +61,9 @@ def encode_network_log(event: str, **values: Any) -> UnminedLog:
 
 def encode_oracle_log(event: str, **values: Any) -> UnminedLog:
     return encode_log(ORACLE_CONTRACT, ORACLE, event, **values)
+
+
+_ZERO_BY_TYPE = {"address": make_node_address(0), "bytes32": make_task_key(0), "string": ""}
 
 
 def _to_abi_value(kind: str, value: Any) -> Any:

@@ -24,6 +24,7 @@ from tests.support.chain.network_logs import (
     make_hash,
     make_node_address,
 )
+from tests.support.histories import NODE_ONLY_KINDS
 
 Event = DomainEvent | ContractEvent
 
@@ -89,12 +90,7 @@ def encode_join(event: of_network.NodeJoined) -> FakeLog:
 
 
 def encode_node_event(event: Any) -> FakeLog:
-    more: dict[str, Any] = {}
-    if isinstance(event, of_network.NodeSlashed):
-        more = {"amount": 10**18}
-    if isinstance(event, of_network.NodeKickedOut):
-        more = {"stake": 0, "evidence": make_hash(0)}
-    return encode_network_log(type(event).__name__, node=event.node, **more)
+    return encode_network_log(type(event).__name__, node=event.node)
 
 
 def encode_task_event(event: Any) -> FakeLog:
@@ -129,16 +125,7 @@ def _get_status_code(event: of_network.TaskTimedOut | of_network.TaskAborted) ->
 
 _NETWORK: dict[type[Event], Callable[[Any], FakeLog]] = {
     of_network.NodeJoined: encode_join,
-    **dict.fromkeys(
-        (
-            of_network.NodePaused,
-            of_network.NodeResumed,
-            of_network.NodeQuit,
-            of_network.NodeSlashed,
-            of_network.NodeKickedOut,
-        ),
-        encode_node_event,
-    ),
+    **dict.fromkeys(NODE_ONLY_KINDS, encode_node_event),
     of_network.TaskCreated: encode_creation,
     **dict.fromkeys(
         (

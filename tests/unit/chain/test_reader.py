@@ -1,6 +1,7 @@
 """Logs of the shipped contracts become events of the domain."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,6 @@ from oracle.domain.events.network_events import (
     LastStatus,
     ModelAdded,
     NodeJoined,
-    NodeKickedOut,
-    NodePaused,
-    NodeQuit,
-    NodeResumed,
-    NodeSlashed,
     NodeUpdated,
     ResultDisclosed,
     TaskAborted,
@@ -52,11 +48,13 @@ from tests.support.chain.network_logs import (
     make_task_key,
     to_mined_log,
 )
+from tests.support.histories import NODE_ONLY_KINDS
 
 T = make_task_key(1)
 N = make_node_address(1)
 G = make_group_key(1)
 BOTH = {"task": T, "node": N}
+NETWORK_EVENTS = {event.name: event for event in load_abi("TaskNetwork").events.values()}
 
 
 @pytest.mark.parametrize(
@@ -88,14 +86,6 @@ BOTH = {"task": T, "node": N}
         (
             encode_network_log("DownloadRequested", node=N, model="m", until=2**70),
             DownloadRequested(AT, TIME, N, "m", 2**63 - 1),
-        ),
-        (encode_network_log("NodePaused", node=N), NodePaused(AT, TIME, N)),
-        (encode_network_log("NodeResumed", node=N), NodeResumed(AT, TIME, N)),
-        (encode_network_log("NodeQuit", node=N), NodeQuit(AT, TIME, N)),
-        (encode_network_log("NodeSlashed", node=N, amount=5), NodeSlashed(AT, TIME, N)),
-        (
-            encode_network_log("NodeKickedOut", node=N, stake=5, evidence=make_hash(1)),
-            NodeKickedOut(AT, TIME, N),
         ),
         (
             encode_task_created_log(1, kind=2),
@@ -168,11 +158,20 @@ def test_every_network_event_maps_to_domain_event(
     assert reader.decode_rows([to_mined_log(unmined_log)], []).events == [event]
 
 
+@pytest.mark.parametrize(
+    "kind", [kind for kind in NODE_ONLY_KINDS if kind.__name__ in NETWORK_EVENTS]
+)
+def test_network_event_about_node_maps_to_domain_event_of_same_name(
+    reader: EventReader, kind: type[Any]
+):
+    log = to_mined_log(encode_network_log(kind.__name__, node=N))
+    assert reader.decode_rows([log], []).events == [kind(AT, TIME, N)]
+
+
 def test_only_listed_network_events_are_ignored(reader: EventReader):
     _, topics = reader.contracts[NETWORK]
-    events = load_abi("TaskNetwork").events.values()
 
-    unread = {event.name for event in events if event.digest not in topics}
+    unread = {name for name, event in NETWORK_EVENTS.items() if event.digest not in topics}
 
     # TaskStarted replaces TaskDrawn. A contest is about the stake and scores nobody.
     silent = {"NodeReadmitted", "TaskDrawn", "NodeContested", "NodeCleared"}

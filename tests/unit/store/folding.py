@@ -22,7 +22,7 @@ from oracle.domain.fold.fold import (
 from oracle.domain.ids import ZERO_ADDRESS
 from oracle.domain.reports.contract_state import ContractState
 from oracle.store.database import UnitOfWork
-from tests.support.histories import build_changed_rules
+from tests.support.histories import NODE_ONLY_KINDS, build_changed_rules
 from tests.support.rounds import build_accepted_round
 from tests.unit.store.samples import address, block, group_key, make_hash, task_key
 
@@ -80,10 +80,10 @@ def _stories(draw: st.DrawFn, number: int) -> Story:
 
 def _member(draw: st.DrawFn, _number: int) -> Story:
     node = draw(_nodes)
+    kinds = draw(st.lists(st.sampled_from(NODE_ONLY_KINDS), max_size=4))
     return [
         network_events.NodeJoined(_NOWHERE, _NEVER, node, stake=10**18),
-        network_events.NodePaused(_NOWHERE, _NEVER, node),
-        network_events.NodeQuit(_NOWHERE, _NEVER, node),
+        *(kind(_NOWHERE, _NEVER, node) for kind in kinds),
         network_events.NodeJoined(_NOWHERE, _NEVER, node),
     ]
 

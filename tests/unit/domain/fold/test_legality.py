@@ -7,7 +7,13 @@ import pytest
 
 from oracle.domain.events.network_events import LastStatus
 from oracle.domain.fold.preconditions import Violation
-from tests.support.histories import History, fold_history, make_node_address, make_task_key
+from tests.support.histories import (
+    NODE_ONLY_KINDS,
+    History,
+    fold_history,
+    make_node_address,
+    make_task_key,
+)
 
 
 def build_created_task():
@@ -34,14 +40,18 @@ def rounds():
 
 
 ILLEGAL = [
+    *(
+        ("not_a_member", lambda kind=kind: History().has_event(kind, "A"))
+        for kind in NODE_ONLY_KINDS
+    ),
+    *(
+        ("not_a_member", lambda kind=kind: History().joins("A").quits("A").has_event(kind, "A"))
+        for kind in NODE_ONLY_KINDS
+    ),
     ("joined_while_member", lambda: History().joins("A").joins("A")),
     # Joining again does not remove a penalty.
     ("joined_while_member", lambda: build_started_task().times_out("1").joins("A")),
-    ("not_a_member", lambda: History().quits("A")),
-    ("not_a_member", lambda: History().joins("A").quits("A").quits("A")),
-    ("not_a_member", lambda: History().joins("A").quits("A").is_slashed("A")),
     ("not_a_member", lambda: History().joins("A").is_slashed("A").is_kicked_out("A")),
-    ("not_a_member", lambda: History().joins("A").quits("A").pauses("A")),
     ("not_a_member", lambda: History().joins("A").pauses("A").quits("A").resumes("A")),
     ("not_a_member", lambda: History().starts("1", "A").quits("A")),
     ("paused_twice", lambda: History().joins("A").pauses("A").pauses("A")),
@@ -70,8 +80,6 @@ ILLEGAL = [
     ("after_terminal", lambda: build_ended_task().discloses("1", "A")),
     ("not_started", lambda: History().discloses("1", "A")),
     ("result_twice", lambda: build_started_task().reports_error("1").submits("1")),
-    ("not_a_member", lambda: History().asks_to_quit("A")),
-    ("not_a_member", lambda: History().joins("A").quits("A").asks_to_pause("A")),
     ("paused_twice", lambda: History().joins("A").asks_to_pause("A").asks_to_pause("A")),
     ("paused_twice", lambda: build_started_task().asks_to_pause("A").asks_to_pause("A")),
     ("pending_already", lambda: build_started_task().asks_to_quit("A").asks_to_quit("A")),
