@@ -14,7 +14,7 @@ def run(*command: str, cwd: Path) -> str:
     """Run a command and return its output."""
     program = shutil.which(command[0]) or str(ROOT / ".venv" / "bin" / command[0])
     done = subprocess.run(
-        [program, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False, timeout=240
+        [program, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

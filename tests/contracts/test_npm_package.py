@@ -13,6 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "contracts" / "roots" / "consumers").glob("*.sol"))
 IN_PACKAGE = Path("node_modules", "@qos-oracle", "contracts")
 
+# The compiler is several times slower on a busy machine.
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
