@@ -13,7 +13,7 @@ from oracle.quorum.wire_format import Board
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.rpc_metrics import INCONSISTENT
-from oracle.txmgr.context import MAX_BLOCKED_SECONDS, AccountContext
+from oracle.txmgr.context import BLOCKS_UNDER_HEAD, MAX_BLOCKED_SECONDS, AccountContext
 
 
 @dataclass(slots=True)
@@ -33,9 +33,9 @@ class MissingSignatures:
     signer_reason: str | None = None
     evidence_reason: str | None = None
     status_reason: str | None = None
-    # Number of the newest block, and time of the indexed block, at which the contract's state
-    # first contradicted the indexed events.
-    _first_contradiction: tuple[int, int] | None = field(default=None, repr=False)
+    # Number of the newest block, this machine's time, and time of the indexed block, at which the
+    # contract's state first contradicted the indexed events.
+    _first_contradiction: tuple[int, int, int] | None = field(default=None, repr=False)
     # Digest of the statement that is waiting for signatures, and chain time since which it has
     # been waiting.
     _waiting_statement: tuple[Hash, int] | None = field(default=None, repr=False)
@@ -52,24 +52,28 @@ class MissingSignatures:
         )
 
     def record_status_mismatch(
-        self, mismatch: str | None, newest_block: BlockRef, indexed_block: Cursor
+        self, mismatch: str | None, newest_block: BlockRef, now: int, indexed_block: Cursor
     ) -> None:
         """Record how the contract status differs from the indexed events, or that it agrees.
 
         A new round is in the status before its event is indexed. Therefore a mismatch is a reason
         only after two minutes of chain time, and once the block at which it began is indexed. The
         time is that of indexed blocks, because the endpoint's newest block may be false as well.
+        If its number is invented, the index never reaches it. Therefore a block that is later than
+        `now`, this machine's time, at the first mismatch is enough.
         """
         if mismatch is None:
             self.status_reason = self._first_contradiction = None
             return
         self._first_contradiction = self._first_contradiction or (
             newest_block.number,
+            now,
             indexed_block.time,
         )
-        since_block, since_time = self._first_contradiction
+        since_block, since_clock_time, since_time = self._first_contradiction
         is_blocked_too_long = indexed_block.time - since_time >= MAX_BLOCKED_SECONDS
-        if is_blocked_too_long and indexed_block.number >= since_block:
+        is_indexed = indexed_block.number >= since_block or indexed_block.time > since_clock_time
+        if is_blocked_too_long and is_indexed:
             self.status_reason = mismatch
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
@@ -110,14 +114,15 @@ class QuorumContext:
         """Fetch the contract status at the newest block of one endpoint.
 
         If the status of an endpoint contradicts the indexed events, the status of another endpoint
-        is used that agrees with the events, at the same block or a later one. Otherwise one
-        endpoint that returns a false status could stop all reports and kickouts.
+        is used that agrees with the events. Otherwise one endpoint that returns a false status
+        could stop all reports and kickouts. The number of the newest block decides nothing,
+        because the endpoint may have invented it.
 
         Raises:
             TransientError: no endpoint answers, or none has the contract.
         """
         address = self.account_context.sender_account.domain.contract
-        statuses: dict[str, RootsStatus] = {}
+        contradicting_status: RootsStatus | None = None
         mismatches: dict[str, str] = {}
         failures: list[TransientError] = []
         for view in self.account_context.get_synced_pool_view().build_single_endpoint_views():
@@ -128,22 +133,17 @@ class QuorumContext:
                 continue
             with self.account_context.store.read_transaction() as uow:
                 mismatch = find_status_mismatch(uow, status)
-            newest_number = max(
-                (earlier_status.block.number for earlier_status in statuses.values()), default=0
-            )
-            if mismatch is None and status.block.number >= newest_number:
-                for endpoint in statuses:
+            if mismatch is None:
+                for endpoint in mismatches:
                     INCONSISTENT.labels(endpoint, "contract").inc()
                 self._record_mismatches({}, status.block)
                 return status
-            endpoint = view.callers[0].name
-            statuses[endpoint] = status
-            mismatches[endpoint] = mismatch or f"its newest block is {status.block.number}"
-        if not statuses:
+            contradicting_status = contradicting_status or status
+            mismatches[view.callers[0].name] = mismatch
+        if contradicting_status is None:
             raise failures[0]
-        status = next(iter(statuses.values()))
-        self._record_mismatches(mismatches, status.block)
-        return status
+        self._record_mismatches(mismatches, contradicting_status.block)
+        return contradicting_status
 
     def _record_mismatches(self, mismatches: dict[str, str], newest_block: BlockRef) -> None:
         """Record how each endpoint's status differs from the events, or clear it if one agrees."""
@@ -158,6 +158,7 @@ class QuorumContext:
             if mismatches
             else None,
             newest_block,
+            int(self.account_context.clock()),
             cursor,
         )
 
@@ -165,21 +166,12 @@ class QuorumContext:
 def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
     """Return the first difference of a contract status from the indexed events, or None.
 
-    A setting that no indexed event announces is not compared, nor is a pause that has ended. The
-    time of the status must fit the time of the indexed block, because a report is not sent after
-    its deadline. With a feed, the time may be any later one, because the index follows the chain
-    only up to the time until which the feed is settled.
+    A setting that no indexed event announces is not compared, nor is a pause that has ended.
     """
     cursor = uow.cursor.get()
-    if cursor is not None:
-        seconds_ahead = status.block.time - cursor.time
-        is_earlier = seconds_ahead < 0 and status.block.number >= cursor.number
-        is_too_late = seconds_ahead > MAX_BLOCKED_SECONDS and uow.feed.get_cursor() is None
-        if is_earlier or is_too_late:
-            return (
-                f"its block {status.block.number} is at {status.block.time}, but the indexed "
-                f"block {cursor.number} is at {cursor.time}"
-            )
+    block_mismatch = None if cursor is None else _find_block_mismatch(uow, cursor, status.block)
+    if block_mismatch is not None:
+        return block_mismatch
     last_round, last_root = uow.rounds.get_last_round_and_root()
     accepted_round = uow.rounds.find_accepted_round(last_round)
     settings = uow.rounds.get_contract_settings()
@@ -216,3 +208,31 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
         ),
         None,
     )
+
+
+def _find_block_mismatch(uow: UnitOfWork, cursor: Cursor, block: BlockRef) -> str | None:
+    """Return how the block of a contract status differs from the indexed blocks, or None.
+
+    A later block must fit the time of the indexed block, because a report is not sent after its
+    deadline. With a feed, the time may be any later one, because the index follows the chain only
+    up to the time until which the feed is settled. An earlier block must be one of the few blocks
+    by which an endpoint may lag. An endpoint could otherwise return an old time, for which no
+    report is due.
+    """
+    if block.number < cursor.number - BLOCKS_UNDER_HEAD:
+        return f"its newest block is {block.number}, but block {cursor.number} is indexed"
+    indexed_block = uow.blocks.find_canonical(block.number)
+    if indexed_block is not None and indexed_block != block:
+        return (
+            f"its block {block.number} is {block.hash} at {block.time}, but the indexed block is "
+            f"{indexed_block.hash} at {indexed_block.time}"
+        )
+    seconds_ahead = block.time - cursor.time
+    is_earlier = seconds_ahead < 0 and block.number >= cursor.number
+    is_too_late = seconds_ahead > MAX_BLOCKED_SECONDS and uow.feed.get_cursor() is None
+    if is_earlier or is_too_late:
+        return (
+            f"its block {block.number} is at {block.time}, but the indexed block {cursor.number} "
+            f"is at {cursor.time}"
+        )
+    return None

@@ -12,7 +12,7 @@ from oracle.quorum.quorum_context import find_status_mismatch
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry.rpc_metrics import INCONSISTENT
 from tests.support.harness import Harness, create_sending_jobs
-from tests.support.sending.faults import Answer, Fault, Question
+from tests.support.sending.faults import Answer, Fault, Question, return_status
 from tests.support.sending.proxy import Proxy
 
 _WORD_DIGITS = 64
@@ -79,19 +79,88 @@ def test_pause_that_ended_before_the_first_indexed_block_delays_no_round(
     assert find_held_reason(harness) is None
 
 
-def change_time(seconds: int) -> Fault:
-    """Return a fault that changes the timestamp of the newest block."""
+def change_newest_block(blocks: int, seconds: int = 0) -> Fault:
+    """Return a fault that changes the number and the timestamp of the newest block."""
 
     def answer(request: Question, response: Answer) -> Answer:
         if request["params"][0] != "latest":
             return response
         block = response["result"]
-        return {
-            **response,
-            "result": {**block, "timestamp": hex(int(block["timestamp"], 16) + seconds)},
+        changed_fields = {
+            "number": hex(max(0, int(block["number"], 16) + blocks)),
+            "timestamp": hex(max(0, int(block["timestamp"], 16) + seconds)),
         }
+        return {**response, "result": {**block, **changed_fields}}
 
     return Fault(answer=answer)
+
+
+def call_at_newest_block(fault: Fault) -> Fault:
+    """Return the fault for an endpoint that runs each call at its true newest block."""
+
+    def ask(request: Question) -> Question:
+        return {**request, "params": [request["params"][0], "latest"]}
+
+    return replace(fault, ask=ask)
+
+
+# The false status of an endpoint, and the blocks and seconds that it adds to its newest block.
+FALSE_STATUSES_AT_FALSE_BLOCKS = {
+    "later round far above": ("later round", 10**6, 1),
+    "old time of the previous block": (None, -1, -(10**6)),
+    "old time of an old block": (None, -20, -(10**6)),
+}
+
+
+@pytest.mark.parametrize("case", FALSE_STATUSES_AT_FALSE_BLOCKS)
+def test_rounds_continue_despite_false_number_of_newest_block(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], case: str
+):
+    harness, liar = proxied_harness, proxies[0]
+    falsehood, blocks, seconds = FALSE_STATUSES_AT_FALSE_BLOCKS[case]
+    harness.pushed()
+    false_status = Fault() if falsehood is None else change_word(*FALSE_STATUSES[falsehood])
+    liar.rule("eth_call", call_at_newest_block(false_status))
+    liar.rule("eth_getBlockByNumber", change_newest_block(blocks, seconds))
+    for restarts in (False, True):
+        if restarts:
+            harness.restart()
+        # The false block may delay the index by a tick.
+        for _ in range(2):
+            harness.period()
+            harness.tick()
+        harness.mine()
+        harness.tick()
+    assert harness.testbed.round >= 3
+    assert find_held_reason(harness) is None
+
+
+def test_false_status_at_an_invented_block_is_reported(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness, (liar, limited) = proxied_harness, proxies
+    harness.pushed()
+    liar.rule("eth_call", call_at_newest_block(change_word(*FALSE_STATUSES["later round"])))
+    liar.rule("eth_getBlockByNumber", change_newest_block(10**6, 1))
+    limited.rule("eth_call", return_status(429))
+    harness.period()
+    harness.tick()
+    assert find_held_reason(harness) is None
+    for _ in range(3):
+        harness.period()
+        harness.tick()
+    reason = find_held_reason(harness)
+    assert reason is not None
+    assert liar.url in reason
+
+    liar.heal()
+    harness.pushed()
+    assert find_held_reason(harness) is None
+
+
+def change_time(seconds: int) -> Fault:
+    """Return a fault that changes the timestamp of the newest block."""
+    return change_newest_block(0, seconds)
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
@@ -125,7 +194,9 @@ def test_wrong_block_timestamp_from_the_only_endpoint_is_reported(
 def test_index_of_a_feed_network_may_lag_far_behind_the_newest_block(harness: Harness):
     harness.pushed()
     status = harness.quorum.fetch_contract_status()
-    much_later_block = status.block._replace(time=status.block.time + 600)
+    much_later_block = status.block._replace(
+        number=status.block.number + 1, time=status.block.time + 600
+    )
     later_status = replace(status, block=much_later_block)
     with harness.store.transaction() as uow:
         assert "but the indexed block" in (find_status_mismatch(uow, later_status) or "")
