@@ -364,6 +364,11 @@ class ChainSource:
         """Return the endpoints that were proven wrong and not readmitted, each with its proof."""
         return self._endpoints.endpoint_list.get_proven_wrong_reasons()
 
+    def is_backing_off(self, endpoint: str) -> bool:
+        """Return whether an endpoint is requested last, because it has just failed."""
+        status = self._endpoints.endpoint_list.get(endpoint).status
+        return status.is_backing_off(self._endpoints.clock())
+
     def count_usable_witnesses(self) -> int:
         """Return the number of witnesses that were not proven wrong."""
         providers = self.get_providers()

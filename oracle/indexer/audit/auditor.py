@@ -63,7 +63,8 @@ class AuditTarget(NamedTuple):
 
     `is_suspect` is whether the endpoint that served the blocks was proven wrong. While the blocks
     are compared with further endpoints, `auditors` are all endpoints requested in this audit. The
-    first of them returned the stored rows, and the last one is being requested.
+    first of them returned the stored rows, and the last one is being requested. `rewrite_count` is
+    the number of rollbacks and rebuilds before the audit.
     """
 
     blocks: BlockRange
@@ -71,6 +72,7 @@ class AuditTarget(NamedTuple):
     is_repeated: bool = False
     is_suspect: bool = False
     auditors: tuple[str, ...] = ()
+    rewrite_count: int = 0
 
 
 @dataclass(slots=True)
@@ -181,7 +183,8 @@ def audit_next_window(
     Return None if no window is due, if no witness can audit it, or if the response is pending.
 
     Raises:
-        TransientError: the other endpoint returns no complete response, or is on another chain.
+        TransientError: the other endpoint returns no complete response, or is on another chain, or
+            blocks were rewound or folded again before its response.
     """
     usable_witnesses = chain.count_usable_witnesses()
     metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
@@ -190,14 +193,24 @@ def audit_next_window(
             target = _find_suspect_target(uow, folder, auditor) if usable_witnesses else None
             if target is None and usable_witnesses > 1:
                 target = _find_next_audit_target(uow, folder, auditor)
+            rewrite_count = uow.bookmarks.get_rewrite_count()
         if target is None:
             return None
+        target = target._replace(rewrite_count=rewrite_count)
         auditor.start_audit_request(target, _build_request(chain, target))
     response = auditor.take_response()
     if response is None:
         return None
     context = RepairContext(chain, store, folder, rebuild_options)
     target, window = response
+    with store.read_transaction() as uow:
+        is_rewritten = uow.bookmarks.get_rewrite_count() != target.rewrite_count
+    if is_rewritten:
+        # The stored rows may come from other endpoints than those of the target.
+        raise TransientError(
+            "blocks were rewound or folded again during the audit of blocks "
+            f"{target.blocks.first} to {target.blocks.last}; they are audited later"
+        )
     if target.auditors or window is None:
         return _compare_with_further_endpoint(context, auditor, target, window)
     return _compare_blocks(context, auditor, target, window)
@@ -219,7 +232,8 @@ def _compare_with_further_endpoint(
     """Compare a window of a third or later witness with rows that two witnesses returned.
 
     A difference is a dispute, because no receipts prove which side is right. No row is added or
-    removed, because two witnesses agree on the stored rows.
+    removed, because two witnesses agree on the stored rows. Another hash of a block that is not
+    final for this witness is no difference, because the witness lags or is on a short fork.
     """
     audit = AuditResult(
         target.blocks,
@@ -230,31 +244,65 @@ def _compare_with_further_endpoint(
     )
     if window is not None:
         target = target._replace(blocks=window.range)
+        audit = replace(audit, blocks=window.range)
         with context.store.read_transaction() as uow:
-            is_same_chain = find_conflicting_block(uow, window) is None
-            row_diff = compare_window_with_database(uow, window) if is_same_chain else RowDiff()
-            accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff)
-        # If a block has another hash, the rows belong to another chain and are not compared.
-        audit = replace(
-            audit,
-            blocks=window.range,
-            auditor=window.endpoint,
-            difference=row_diff.select_blocks(lambda number: number not in accepted_blocks),
-            accepted_blocks=frozenset(accepted_blocks),
+            conflicting_block = find_conflicting_block(uow, window)
+        hash_conflict = (
+            None
+            if conflicting_block is None
+            else (conflicting_block, get_served_hashes(window).get(conflicting_block, "no block"))
         )
-    if audit.difference:
+        if hash_conflict is None or _is_final_for(context, window.endpoint, *hash_conflict):
+            audit = _compare_rows_and_hash(context, audit, window, hash_conflict)
+    if audit.has_difference:
         with context.rebuild_options.transaction(context.store) as uow:
             record_dispute(uow, build_dispute(audit, audit.difference))
     metrics.AUDITS.labels(audit.outcome).inc()
-    if audit.difference or not _start_further_request(context.chain, auditor, target):
+    if audit.has_difference or not _start_further_request(context.chain, auditor, target):
         _record_audit(context, audit.blocks, target.auditors[0])
     return audit
+
+
+def _compare_rows_and_hash(
+    context: RepairContext,
+    audit: AuditResult,
+    window: BlockWindow,
+    hash_conflict: tuple[int, str] | None,
+) -> AuditResult:
+    """Return the audit with the differences of a window that no operator has accepted."""
+    with context.store.read_transaction() as uow:
+        row_diff = compare_window_with_database(uow, window)
+        accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff, hash_conflict)
+    if hash_conflict is not None and hash_conflict[0] in accepted_blocks:
+        hash_conflict = None
+    return replace(
+        audit,
+        auditor=window.endpoint,
+        difference=row_diff.select_blocks(lambda number: number not in accepted_blocks),
+        hash_conflict=hash_conflict,
+        accepted_blocks=frozenset(accepted_blocks),
+    )
+
+
+def _is_final_for(
+    context: RepairContext, endpoint: str, block_number: int, block_hash: str
+) -> bool:
+    """Return whether the endpoint returns this block again, deep enough below its head."""
+    witnesses = context.chain.fetch_witnesses(block_number, skip_slow_endpoints=True)
+    return any(
+        witness.block is not None
+        and witness.block.hash == block_hash
+        and context.chain.is_deep_enough(witness.block, witness.head)
+        for witness in witnesses
+        if witness.endpoint == endpoint
+    )
 
 
 def _start_further_request(chain: ChainSource, auditor: Auditor, target: AuditTarget) -> bool:
     """Request the target from a witness that was not requested yet; return False if none is left.
 
-    If receipts can prove which of two endpoints is right, two agreeing endpoints are enough.
+    If receipts can prove which of two endpoints is right, two agreeing endpoints are enough. An
+    endpoint that has just failed is left out, because one that hangs would delay every window.
     """
     if chain.are_receipts_provable():
         return False
@@ -268,6 +316,7 @@ def _start_further_request(chain: ChainSource, auditor: Auditor, target: AuditTa
             for name in providers
             if quorum.get_witness(name) not in requested_witnesses
             and name not in chain.get_proven_wrong_endpoints()
+            and not chain.is_backing_off(name)
         ),
         None,
     )

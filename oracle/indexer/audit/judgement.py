@@ -120,6 +120,7 @@ class AuditResult:
     stored rows that the auditor does not confirm, and that no proof confirms or refutes.
     `accepted_blocks` are blocks with differences that an operator has accepted, which `difference`
     does not contain.
+    `hash_conflict` is the lowest block for which the auditor has another hash, and this hash.
     """
 
     blocks: BlockRange
@@ -132,11 +133,17 @@ class AuditResult:
     unsettled_blocks: tuple[int, ...] = ()
     proven_wrong: str = ""
     accepted_blocks: frozenset[int] = frozenset()
+    hash_conflict: tuple[int, str] | None = None
+
+    @property
+    def has_difference(self) -> bool:
+        """Whether rows or the hash of a block differ."""
+        return bool(self.difference) or self.hash_conflict is not None
 
     @property
     def outcome(self) -> str:
         """The outcome: equal, accepted, repaired, denied (the auditor was wrong) or unproven."""
-        if not self.difference:
+        if not self.has_difference:
             return "accepted" if self.accepted_blocks else "equal"
         if self.repaired is not None:
             return "repaired"

@@ -77,7 +77,8 @@ _DIGEST_CHARS: Final = 16
 class DisputedBlock(msgspec.Struct, frozen=True):
     """The number of differing rows of a block, and a digest of their contents.
 
-    The digest does not depend on which of the two endpoints returned a row.
+    The digest does not depend on which of the two endpoints returned a row. If only the hash of
+    the block differs, the digest is the hash that the auditor returned.
     """
 
     rows: int
@@ -96,9 +97,10 @@ class Dispute(msgspec.Struct, frozen=True):
         """A description of the dispute, and how to end it."""
         first, last = min(self.blocks), max(self.blocks)
         rows = sum(block.rows for block in self.blocks.values())
+        subject = f"{rows} rows" if rows else "the block hash"
         return (
             f"blocks {first} to {last} are unproven: {self.giver} and {self.auditor} "
-            f"differ about {rows} rows, and no proof shows which is right; to accept the "
+            f"differ about {subject}, and no proof shows which is right; to accept the "
             f"rows of an endpoint that you trust, run `qos-oracle resync verify --from "
             f"{first} --to {last} --endpoint NAME --repair`"
         )
@@ -106,7 +108,8 @@ class Dispute(msgspec.Struct, frozen=True):
 
 def build_dispute(audit: "AuditResult", difference: "RowDiff") -> Dispute:
     """Return the dispute that an audit found, given all differing rows before any repair."""
-    return Dispute(audit.source_endpoint, audit.auditor, _compute_block_digests(difference))
+    digests = _compute_block_digests(difference, audit.hash_conflict)
+    return Dispute(audit.source_endpoint, audit.auditor, digests)
 
 
 def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
@@ -170,24 +173,35 @@ def accept_disputed_blocks(
             uow.facts.set(_ACCEPTED_KEY, {name: content}, None)
 
 
-def find_accepted_blocks(uow: UnitOfWork, endpoint: str, difference: "RowDiff") -> set[int]:
+def find_accepted_blocks(
+    uow: UnitOfWork,
+    endpoint: str,
+    difference: "RowDiff",
+    hash_conflict: tuple[int, str] | None = None,
+) -> set[int]:
     """Return the blocks whose differences from this endpoint an operator has accepted."""
     accepted = _load_accepted_digests(uow, endpoint)
     return {
         number
-        for number, block in _compute_block_digests(difference).items()
+        for number, block in _compute_block_digests(difference, hash_conflict).items()
         if (number, block.digest) in accepted
     }
 
 
-def _compute_block_digests(difference: "RowDiff") -> dict[int, DisputedBlock]:
+def _compute_block_digests(
+    difference: "RowDiff", hash_conflict: tuple[int, str] | None
+) -> dict[int, DisputedBlock]:
     texts_by_block = defaultdict[int, list[str]](list)
     for row in (*difference.missing_rows, *difference.extra_rows, *difference.changed_rows):
         texts_by_block[row.block].append(repr(row))
-    return {
+    disputed_blocks = {
         number: DisputedBlock(len(texts), _compute_digest("\n".join(sorted(texts))))
         for number, texts in sorted(texts_by_block.items())
     }
+    if hash_conflict is not None:
+        number, served_hash = hash_conflict
+        disputed_blocks.setdefault(number, DisputedBlock(0, served_hash))
+    return disputed_blocks
 
 
 def _compute_digest(text: str) -> str:
