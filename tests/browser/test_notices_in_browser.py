@@ -78,7 +78,7 @@ def context(browser, indexed: IndexedHistory) -> Iterator[BrowserContext]:
         context.close()
 
 
-def test_event_of_watched_node_is_shown_until_disabled(context, indexed, history):
+def test_notification_of_a_watched_node_is_shown_until_disabled(context, indexed, history):
     context.add_init_script(RECORD_NOTIFICATIONS)
     page = context.new_page()
     page.goto(f"/nodes/{NODE}")

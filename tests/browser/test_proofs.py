@@ -193,7 +193,7 @@ def test_proof_of_another_round_is_reported_as_invalid(desktop, node, proof):
     assert "round, as_of" in desktop.locator("#proof .steps").inner_text()
 
 
-def test_failed_proof_request_shows_reason(desktop, node):
+def test_failed_proof_request_shows_the_reason(desktop, node):
     problem = {"title": "Service Unavailable", "status": 503, "detail": "another proof is made"}
     desktop.route("**/proof?round=*", lambda route: route.fulfill(status=503, json=problem))
     desktop.goto(f"/nodes/{node}")

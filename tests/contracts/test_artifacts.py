@@ -119,7 +119,7 @@ def test_unknown_contract_name_is_rejected(copy: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--layout", "--standard-json"])
-def test_layout_flag_requires_contract_name(flag: str):
+def test_layout_flag_requires_a_contract_name(flag: str):
     refused = build(ROOT, flag)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"{flag}: needs the name of one contract" in refused.stderr

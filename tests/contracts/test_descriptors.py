@@ -134,7 +134,7 @@ def test_descriptor_has_required_sections(name: str):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_descriptor_states_purpose_of_call(call: Call):
+def test_descriptor_states_the_purpose_of_the_call(call: Call):
     assert set(call.display_format) == {"intent", "fields"}
     assert re.fullmatch(r"[A-Z][^{}]{3,70}[a-z]", call.display_format["intent"])
 
@@ -217,7 +217,7 @@ def test_message_descriptor_shows_readable_objection():
     ]
 
 
-def test_both_objection_descriptors_have_same_reasons():
+def test_both_objection_descriptors_list_the_same_reasons():
     message = json.loads((FOLDER / f"{MESSAGE}.json").read_text("utf-8"))
     assert read_descriptor("Objections")["metadata"] == message["metadata"]
 

@@ -109,7 +109,7 @@ def test_group_comparison_emits_events_in_task_order(network: Network):
         ("Aee", [AbortReasonCode.ERROR_REPORTED, AbortReasonCode.ERROR_REPORTED]),
     ],
 )
-def test_abort_event_contains_reason(
+def test_abort_event_contains_the_reason(
     network: Network, answers: str, reasons: list[AbortReasonCode]
 ):
     events = compare_answers(network, play_group(network, answers)).events

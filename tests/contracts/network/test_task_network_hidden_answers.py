@@ -185,7 +185,7 @@ def test_undecided_second_group_does_not_slash_any_node(network: Network):
 # --- a group that its creator does not have compared ---
 
 
-def test_stake_behind_a_hidden_answer_is_locked_until_comparison(network: Network):
+def test_node_with_a_hidden_answer_cannot_quit_with_its_stake(network: Network):
     node = network.nodes[1]
     hide(network, "AB", ".x")
     network.by(node, network.does.quit())

@@ -171,7 +171,7 @@ def test_replaced_oracle_can_neither_kick_nodes_nor_block_quits(watched: Watched
 # --- giving work ---
 
 
-def test_task_cannot_start_on_a_node_that_its_score_excludes(watched: Watched):
+def test_task_cannot_start_on_a_node_that_is_excluded_by_its_score(watched: Watched):
     network = watched.network
     task = network.create()
     watched.set_scores(watched.scores.address)

@@ -63,7 +63,7 @@ def test_probe_with_a_paused_node_reverts_with_little_gas(network: Network):
     assert int(block["gasUsed"], 16) < 60_000
 
 
-def test_probe_exceeding_dispatcher_credit_is_rejected(network: Network):
+def test_probe_that_exceeds_the_dispatchers_credit_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="PurseTooSmall"):
         probe(network, network.nodes[:3], fee=ETHER // 2)
 

@@ -108,7 +108,7 @@ def test_fee_is_paid_in_proportion_to_qos(escrow: Consumer, lane: int, paid: int
     assert escrow.balance(escrow.roots.node(3)) == paid
 
 
-def test_job_is_settled_only_once_its_root_cannot_be_struck(escrow: Consumer) -> None:
+def test_job_is_settled_only_when_its_root_can_no_longer_be_struck(escrow: Consumer) -> None:
     stolen = escrow.push({3: {"lane": 1}})
     escrow.send("create", escrow.roots.node(3), value=FEE)
     for _ in range(LAG):

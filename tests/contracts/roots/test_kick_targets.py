@@ -84,7 +84,7 @@ def test_setting_a_kick_target_without_code_is_rejected(roots: RootsOracle):
         set_target(roots, roots.node(SEAT))
 
 
-def test_kick_target_without_code_counts_as_refusal(roots: RootsOracle):
+def test_kick_target_without_code_counts_as_a_refusal(roots: RootsOracle):
     """A call to an address without code would succeed."""
     roots.chain.rpc("anvil_setCode", roots.network.address, "0x")
     assert refusal_reason(roots, roots.execute(SEAT)) == b"no code".ljust(32, b"\0")
@@ -170,7 +170,7 @@ def test_reentrant_kick_target_has_no_effect(hostile: RootsOracle):
 # --- retries ---
 
 
-def test_rejoined_node_can_be_kicked_again_every_kick_rounds(roots: RootsOracle):
+def test_rejoined_node_can_be_kicked_again_after_enough_rounds(roots: RootsOracle):
     roots.execute(SEAT)
     roots.by_network("join", roots.node(SEAT))
     executed = roots.round

@@ -104,7 +104,7 @@ def test_accusation_requires_a_due_leaf_with_a_low_lane(
         assert roots.accuse(4).names == ["KickAccused"]
 
 
-def test_leaf_with_due_since_in_future_is_rejected(roots: RootsOracle):
+def test_leaf_with_a_due_time_in_the_future_is_rejected(roots: RootsOracle):
     """Otherwise a stolen quorum could protect a node forever."""
     moment = roots.chain.time + 1_000
     roots.push_leaves(due_leaves(4, kickout_due_since=moment))
@@ -135,7 +135,7 @@ def test_recovered_node_cannot_be_accused_with_an_old_root(roots: RootsOracle):
     assert not roots.is_pending(4)
 
 
-def test_accusation_of_a_new_interval_replaces_the_old_one(roots: RootsOracle):
+def test_accusation_for_a_new_interval_replaces_the_old_one(roots: RootsOracle):
     make_ready(roots, 4)
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 100))
     with pytest.raises(RevertedError, match=rf"OtherInterval\(\S+, {SINCE}\)"):
@@ -287,7 +287,7 @@ def test_kickout_with_stale_scores_reverts(roots: RootsOracle):
     assert roots.execute(4).names == KICKED
 
 
-def test_execution_requires_min_selectable_nodes_in_round(roots: RootsOracle):
+def test_kickout_execution_requires_a_minimum_of_selectable_nodes(roots: RootsOracle):
     make_ready(roots, 4)
     roots.set_limits(minOpen=NODES + 1)
     with pytest.raises(RevertedError, match=rf"TooFewOpen\({NODES}, {NODES + 1}\)"):
@@ -455,7 +455,7 @@ def test_node_cannot_be_accused_again_for_an_executed_interval(chain: Chain):
     assert oracle.accuse(4).names == ["KickAccused"]
 
 
-def test_nodes_expelled_by_previous_oracle_stay_expelled(chain: Chain):
+def test_nodes_expelled_by_the_previous_oracle_stay_expelled(chain: Chain):
     previous = [chain.accounts[7], chain.accounts[8]]
     oracle = deploy_roots(chain, expelled=previous)
     assert [oracle.read("isExpelled", node) for node in previous] == [True, True]

@@ -67,7 +67,7 @@ def test_packaged_draw_selects_a_node_from_lanes(roots: RootsOracle, deploy: Dep
     assert drawn["node"] == roots.node(requested.seats[-1])
 
 
-def test_packaged_dispatcher_starts_tasks_by_words_and_proof(
+def test_packaged_dispatcher_starts_tasks_by_hot_set_score_and_by_proof(
     roots: RootsOracle, deploy: Deployer
 ) -> None:
     hot_set = deploy_words(roots)

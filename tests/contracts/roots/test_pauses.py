@@ -58,7 +58,7 @@ def test_cooldown_is_as_long_as_the_pause(roots: RootsOracle, length: int):
     pause(roots, 7 * DAY)
 
 
-def test_cooldown_applies_to_new_pauser(roots: RootsOracle):
+def test_cooldown_also_applies_to_a_new_pauser(roots: RootsOracle):
     until = pause(roots, 600)
     heir = roots.chain.accounts[8]
     roots.do("setPauser", heir, sender=roots.admin)

@@ -262,7 +262,7 @@ def test_case_f53_words_not_proven_by_root_are_rejected(hot_set: HotSet) -> None
     )
 
 
-def test_empty_tree_positions_write_no_word(hot_set: HotSet) -> None:
+def test_empty_tree_positions_are_not_written_as_words(hot_set: HotSet) -> None:
     last = push(hot_set, {}, count=33)  # three words, so one empty place
     assert hot_set.bring(last, 0, 4).only("WordsBrought")["written"] == 3
     assert hot_set.read("roundsAt", 0, 4) == [4, 4, 4, 0]

@@ -32,7 +32,7 @@ def test_same_seed_repeats_the_same_random_calls():
 
 
 @pytest.mark.nightly
-def test_model_mismatch_is_reported_with_minimal_calls(
+def test_mismatch_with_the_model_is_reported_with_a_minimal_call_sequence(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Here the model is wrong: it accepts words of any round."""

@@ -46,7 +46,7 @@ def test_daemon_catches_up_and_follows_chain(running, network):
     assert running.get("/v1/status").status_code == 404
 
 
-def test_native_module_of_other_version_is_reported_and_not_used(config, tmp_path, monkeypatch):
+def test_native_module_of_another_version_is_reported_and_not_used(config, tmp_path, monkeypatch):
     (tmp_path / "oracle_native.py").write_text("VERSION = 3\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with run_daemon(config) as running:

@@ -40,6 +40,6 @@ def test_publishing_commands_report_missing_contract_address(without, capsys):
 
 
 @pytest.mark.parametrize("command", ["status", "nodes", "report show", "kickout list", "export"])
-def test_read_only_commands_work_without_contract(without, command):
+def test_read_only_commands_work_without_an_oracle_contract(without, command):
     # No daemon works, which `status` calls for attention.
     assert run([*command.split(), "--config", str(without)]) == (command == "status")

@@ -85,7 +85,7 @@ def test_previews_follow_final_blocks_and_survive_restart(network: LocalNetwork,
         assert wait_for_preview(network, running, later["block"])["rules"] == "short-memory"
 
 
-def test_worker_ends_with_daemon(network: LocalNetwork, config: Path):
+def test_preview_worker_ends_with_the_daemon(network: LocalNetwork, config: Path):
     with run_daemon(config, program=FREQUENT) as running:
         wait_for_preview(network, running)
         until = time.monotonic() + _PATIENCE_SECONDS

@@ -152,14 +152,14 @@ def test_vendored_keccak_matches_python_keccak():
     assert digests == [keccak(text).hex() for text in texts]
 
 
-def test_script_accepts_proofs_built_by_openzeppelin():
+def test_proof_script_accepts_proofs_built_by_openzeppelin():
     proofs = list(vector_proofs())
     results = run_script(proofs=proofs)["results"]
     assert [result["is_true"] for result in results] == [True] * len(proofs)
     assert [result["root"] for result in results] == [proof["root"] for proof, _ in proofs]
 
 
-def test_script_rejects_a_proof_with_one_byte_changed():
+def test_proof_script_rejects_a_proof_with_one_changed_byte():
     proof, expected = next(pair for pair in vector_proofs() if len(pair[0]["proof"]) > 3)
     changed_proofs = list(iter_changed(proof))
     verdicts = check_proofs([(changed, expected) for changed in changed_proofs])
@@ -170,13 +170,13 @@ def test_script_rejects_a_proof_with_one_byte_changed():
 
 
 @pytest.mark.parametrize("name", ["address", "chain_id", "oracle", "round", "as_of", "root"])
-def test_script_rejects_a_proof_of_another_leaf(name: str):
+def test_proof_script_rejects_a_proof_of_another_leaf(name: str):
     proof, expected = next(vector_proofs())
     others = [{**expected, name: changed} for changed in iter_changed(expected[name])]
     assert check_proofs([(proof, other) for other in others]) == [False] * len(others)
 
 
-def test_script_compares_the_root_that_the_reader_enters():
+def test_proof_script_compares_the_root_that_the_reader_enters():
     proof, expected = next(vector_proofs())
     roots = [proof["root"], OTHER_HASH, "0x", "", "root"]
     pairs = [(proof, {**expected, "other_root": root}) for root in roots]
@@ -184,7 +184,7 @@ def test_script_compares_the_root_that_the_reader_enters():
 
 
 @pytest.mark.parametrize("name", ["node_count", "open_count", "total_weight"])
-def test_script_compares_the_displayed_summary(name: str):
+def test_proof_script_compares_the_displayed_summary(name: str):
     proof, expected = next(vector_proofs())
     true_summary = {**expected, name: proof["summary"][name]}
     others = [{**true_summary, name: changed} for changed in iter_changed(true_summary[name])]
@@ -192,7 +192,7 @@ def test_script_compares_the_displayed_summary(name: str):
     assert verdicts == [True] + [False] * len(others)
 
 
-def test_script_works_without_a_stored_root():
+def test_proof_is_checked_without_a_stored_root():
     proof, expected = next(vector_proofs())
     (result,) = run_script(proofs=[(proof, {**expected, "root": None})])["results"]
     assert result["is_true"]
@@ -202,7 +202,9 @@ def test_script_works_without_a_stored_root():
 @pytest.mark.slow
 @examples(15)
 @given(draw_leaves(), ADDRESSES)
-def test_script_accepts_proofs_of_presence_and_absence(leaves: list[NodeLeaf], stranger: Address):
+def test_proof_script_accepts_proofs_of_presence_and_absence(
+    leaves: list[NodeLeaf], stranger: Address
+):
     addresses = [*(leaf.node for leaf in leaves), stranger]
     proofs = [prove(leaves, address) for address in addresses]
     verdicts = check_proofs([(proof, expect(proof)) for proof in proofs])
@@ -212,7 +214,7 @@ def test_script_accepts_proofs_of_presence_and_absence(leaves: list[NodeLeaf], s
 @pytest.mark.slow
 @examples(15)
 @given(draw_leaves(), ADDRESSES, st.data())
-def test_script_rejects_unrelated_leaf(leaves, stranger, data):
+def test_proof_script_rejects_an_unrelated_leaf(leaves, stranger, data):
     """A valid leaf of another node proves neither a score nor an absence."""
     leaf = data.draw(st.sampled_from(leaves))
     proof = prove(leaves, leaf.node)

@@ -94,7 +94,9 @@ def test_replica_serves_rows_written_by_the_daemon(
     assert after["block"] == history.block
 
 
-def test_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
+def test_reported_lag_grows_while_the_replica_is_paused(
+    copied_url: str, postgresql_replica: Replica
+):
     postgresql_replica.pause()
     with Store.open(copied_url) as store:
         first = age_of(store)

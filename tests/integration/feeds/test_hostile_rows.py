@@ -54,7 +54,7 @@ def test_row_id_near_the_integer_limit_does_not_stop_the_reader(store: Store, be
         assert {make_relay_node(1), make_relay_node(2), make_relay_node(3)} <= feed.pools().keys()
 
 
-def test_reader_restarts_with_the_largest_row_id_stored(store: Store):
+def test_reader_restarts_although_the_largest_possible_row_id_is_stored(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(60)

@@ -160,7 +160,7 @@ def test_comparison_of_equal_reports_finds_no_difference(store: Store, new_sqlit
     assert (comparison.summary, comparison.leaf) == ([], None)
 
 
-def test_forged_score_is_reported_field_by_field(store: Store, new_sqlite_store: NewStore):
+def test_forged_leaf_is_reported_field_by_field(store: Store, new_sqlite_store: NewStore):
     follower = follow(store)
     with new_sqlite_store() as other:
         forger = follow(other)

@@ -104,7 +104,7 @@ def nightly_but(names: Collection[str], chosen: Collection[str]) -> list[Any]:
 @pytest.mark.parametrize("blocks", [20, pytest.param(7, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", nightly_but(SCENARIOS, IN_CI))
-def test_faulty_history_has_same_digest_as_honest_history(
+def test_index_built_despite_faults_has_the_same_digest_as_an_honest_one(
     open_world: OpenWorld, sqlite_url: str, name: str, workers: int, blocks: int
 ):
     world = open_world(workers, blocks)
@@ -121,7 +121,7 @@ def test_faulty_history_has_same_digest_as_honest_history(
 @pytest.mark.postgres
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", nightly_but(ON_POSTGRESQL, {"28"}))
-def test_faulty_history_has_same_digest_on_postgresql(
+def test_index_built_despite_faults_has_the_same_digest_on_postgresql(
     open_world: OpenWorld, sqlite_url: str, postgresql_url: str, name: str, workers: int
 ):
     world = open_world(workers, 20, postgresql_url)

@@ -115,7 +115,7 @@ def test_revert_arguments_match_reference_decoding(
     assert (refusal.name, list(refusal.arguments)) == (entry["name"], arguments)
 
 
-def test_creation_code_ends_in_constructor_arguments():
+def test_creation_code_ends_with_the_constructor_arguments():
     network = Address("0x" + "4e" * 20)
     entry = next(
         abi_entry for abi_entry in ENTRIES["TaskNetwork"] if abi_entry["type"] == "constructor"

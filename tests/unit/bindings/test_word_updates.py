@@ -26,7 +26,7 @@ def iterate_covers(indexes: set[int], first: int, count: int) -> Iterator[list[t
 
 
 @given(INDEXES, MAX_WORDS)
-def test_each_word_is_covered_by_exactly_one_run(indexes: set[int], max_words: int):
+def test_every_changed_word_is_covered_by_exactly_one_run(indexes: set[int], max_words: int):
     runs = group_words_into_runs(indexes, max_words)
     covered = [index for first, count in runs for index in range(first, first + count)]
     assert indexes <= set(covered)

@@ -350,7 +350,7 @@ def test_job_runs_only_once_after_several_missed_periods():
 # --- a worker that is stuck ---
 
 
-def test_worker_without_progress_is_stuck():
+def test_worker_without_progress_is_reported_as_stuck():
     now = 0.0
     liveness = JobLiveness(lambda: now)
     assert liveness.find_stuck_reason() is None
@@ -364,7 +364,7 @@ def test_worker_without_progress_is_stuck():
     assert (liveness.find_stuck_reason(), liveness.get_silent_jobs()) == (None, [])
 
 
-def test_ended_worker_is_not_stuck():
+def test_worker_that_has_ended_is_not_reported_as_stuck():
     now = 0.0
     liveness = JobLiveness(lambda: now)
     liveness.start_monitoring_jobs([step(lambda: None)])

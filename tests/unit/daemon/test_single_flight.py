@@ -85,7 +85,7 @@ def test_waiting_request_retries_after_the_shared_one_fails():
         assert second.result(PATIENCE_SECONDS) == "well"
 
 
-def test_waiting_request_computes_own_response_after_timeout():
+def test_waiting_request_computes_its_own_response_after_a_timeout():
     flights = SingleFlight[str](2, 0.01)
     is_made = Event()
     goes_on = Event()

@@ -81,7 +81,7 @@ def test_incident_of_an_application_does_not_support_an_outage_objection():
         ((APPLICATION, OTHER, NODE), Verdict.REFUTED),
     ],
 )
-def test_creator_objection_is_decided_by_creator_share(
+def test_objection_about_one_creator_is_decided_by_the_creator_share(
     creators: tuple[Address, ...], verdict: Verdict
 ):
     assert check(ObjectionReason.ONE_CREATOR, build_scores(creators=creators)) is verdict

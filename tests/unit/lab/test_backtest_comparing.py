@@ -81,7 +81,7 @@ def test_gini_of_equal_expected_shares_is_zero():
     )
 
 
-def test_comparison_without_draws_has_no_expected_shares():
+def test_comparison_without_evaluated_starts_has_no_expected_shares():
     history = History().joins("A").starts("1", "A")
     compared = compare_systems_on_events(
         history.events, columns("crynux"), BacktestPlan(max_starts=0)

@@ -106,7 +106,7 @@ def build_race(*ranks: int, history: History | None = None) -> History:
     return history
 
 
-def test_headline_reports_that_node_was_always_first():
+def test_headline_states_that_the_node_was_always_first():
     assert (
         format_headline(standing(build_race(1, 1, 1)))
         == "First of three in all of its last three tasks."

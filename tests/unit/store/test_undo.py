@@ -232,7 +232,7 @@ def test_first_event_is_removed_by_rollback(store: Store):
         assert uow.tasks.get_many([task_key(1)]) == {}
 
 
-def test_long_journal_is_undone_entirely(store: Store):
+def test_long_undo_journal_is_applied_completely(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(99), None, 0)
         tasks = [task(number) for number in range(400)]

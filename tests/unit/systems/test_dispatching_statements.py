@@ -147,7 +147,7 @@ def test_locality_boost_matches_formula(on_disk, loaded, boost):
 # Stake
 
 
-def test_doubled_stake_raises_score_by_square_root_of_two():
+def test_doubling_the_stake_multiplies_the_score_by_the_root_of_two():
     single, double = (compute_stake_score(stake, 200) for stake in (100, 200))
     assert double == UNIT
     assert single == isqrt(UNIT * UNIT // 2)

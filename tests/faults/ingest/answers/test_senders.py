@@ -213,7 +213,7 @@ def test_false_sender_from_the_only_endpoint_is_rejected(
             fetch_block_window(source, block.number)
 
 
-def test_sender_is_unproven_if_every_endpoint_reports_a_false_one(
+def test_sender_is_unproven_if_every_endpoint_reports_a_false_sender(
     tree: BlockTree, open_source: Open
 ):
     """Some chains put calls into their blocks with a signature that is not one."""

@@ -123,7 +123,9 @@ def test_status_reports_blocks_below_the_required_level(fake_chain: FakeChain, s
     assert "every block of history can be verified as bloomed" in after
 
 
-def test_false_receipt_samples_discredit_only_the_endpoint(fake_chain: FakeChain, site: Site):
+def test_false_receipt_samples_discredit_only_the_endpoint_that_sent_them(
+    fake_chain: FakeChain, site: Site
+):
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     fake_chain.serve()
     add_provable_blocks(fake_chain)

@@ -50,7 +50,7 @@ def busy_chain(fake_chain: FakeChain) -> FakeChain:
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
 )
-def test_case_48_invalid_blooms_are_distrusted_and_skip_no_block(
+def test_case_48_invalid_blooms_are_distrusted_and_no_block_is_skipped(
     busy_chain: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     add_fault(busy_chain, bloom())

@@ -99,7 +99,7 @@ def test_second_transmitter_waits_for_the_head_start_of_the_first(
     assert count_mined_transactions(second) == 1
 
 
-def test_case_f54_node_that_joins_after_signing_keeps_the_report(sqlite_harness: Harness):
+def test_case_f54_signed_report_lands_even_if_a_node_joins_afterwards(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_round(harness)
     network = harness.testbed.network

@@ -40,7 +40,7 @@ def test_permanent_send_error_pauses_the_sender(
     assert (harness.states(), len(list_attempts(harness))) == (["live"], 1)
 
 
-def test_transaction_accepted_by_one_endpoint_is_sent(
+def test_transaction_accepted_by_only_one_endpoint_is_mined(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

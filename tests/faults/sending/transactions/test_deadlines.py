@@ -24,7 +24,7 @@ def mine_before_deadline(harness: Harness, seconds: int) -> None:
     harness.testbed.chain.mine()
 
 
-def test_report_with_one_block_left_is_not_signed(
+def test_push_is_not_signed_one_block_before_its_deadline(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

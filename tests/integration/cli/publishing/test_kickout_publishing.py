@@ -159,7 +159,7 @@ def test_accusation_is_not_sent_without_confirmation(harness, config, endpoint, 
     assert harness.intents(ACCUSE) == []
 
 
-def test_accusation_of_another_interval_is_not_executed_manually(
+def test_accusation_for_another_interval_is_not_executed_manually(
     harness, config, endpoint, capsys
 ):
     assert run(["kickout", "accuse", node_two(harness), "--config", config, "--yes"]) == 0
@@ -204,7 +204,7 @@ def test_kickout_list_shows_interval_and_remaining_kickouts(harness, config, cap
     assert "bucket: 3 of 3 kickouts left" in stdout
 
 
-def test_node_can_be_accused_when_no_kickouts_remain(harness, config, capsys):
+def test_node_can_be_accused_even_if_the_kickout_bucket_is_empty(harness, config, capsys):
     empty_bucket(harness)
     harness.index()
     assert run(["kickout", "list", "--config", config, "--ask-chain"]) == 0
@@ -215,7 +215,9 @@ def test_node_can_be_accused_when_no_kickouts_remain(harness, config, capsys):
     assert kick(harness)["live"]
 
 
-def test_manual_execution_waits_for_available_kickout(harness, config, endpoint, capsys):
+def test_manual_execution_waits_until_the_kickout_bucket_is_refilled(
+    harness, config, endpoint, capsys
+):
     assert run(["kickout", "accuse", node_two(harness), "--config", config, "--yes"]) == 0
     harness.mine()
     with harness.store.transaction() as uow:
@@ -286,7 +288,7 @@ def test_printed_veto_calldata_permanently_ends_the_accusation(harness, config, 
     assert "this interval was vetoed" in capsys.readouterr().err
 
 
-def test_printed_allow_calldata_contains_interval_of_last_round(harness, config, capsys):
+def test_printed_allow_calldata_contains_the_interval_of_the_last_round(harness, config, capsys):
     send_vetoer_call(harness, capsys, ["kickout", "allow", node_two(harness), "--config", config])
     assert kick(harness)["allowed"] == get_stated_due_since(harness)
 

@@ -75,7 +75,7 @@ def test_every_json_key_is_documented(capsys, file, name):
     assert set(row) <= set(re.findall(r"`(\w+)`", documented_row))
 
 
-def test_dash_reads_stdin(capsys, file, monkeypatch):
+def test_dash_argument_reads_events_from_stdin(capsys, file, monkeypatch):
     answer = run_json(capsys, "--events", file, "--rules", "crynux")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
     assert run_json(capsys, "--events", "-", "--rules", "crynux") == answer
@@ -122,7 +122,7 @@ def test_long_system_names_are_replaced_by_numbers_with_legend(capsys, file):
         assert out.count(f"\nsystem {number}: crynux tau_seconds={tau} penalty=0.05\n") == 3
 
 
-def test_grid_too_large_for_table_prints_only_totals(capsys, file, tmp_path):
+def test_grid_that_is_too_large_for_the_table_prints_only_totals(capsys, file, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text('rules = "crynux"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')
     assert backtest("--events", file, "--grid", grid) == 0

@@ -163,7 +163,9 @@ def test_publishing_can_be_configured_for_any_network(settings, offline_settings
         ),
     ],
 )
-def test_publishing_capabilities_of_profile_are_reported(capsys, settings, network, possible):
+def test_config_check_reports_whether_the_profile_allows_publishing(
+    capsys, settings, network, possible
+):
     onchain_fact = run_config_check(capsys, settings(network))["facts"]["on chain"]
 
     assert onchain_fact.startswith(possible)

@@ -45,7 +45,7 @@ def test_replay_scores_an_event_file_and_prints_json(capsys, file):
     assert document["nodes"][0]["reliability"] == "0.300000000000000000"
 
 
-def test_dash_reads_stdin(capsys, file, monkeypatch):
+def test_dash_argument_reads_events_from_stdin(capsys, file, monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(file.read_bytes()))
     monkeypatch.setattr(sys, "stdin", stdin)
     assert run(["replay", "-"]) == 0

@@ -104,7 +104,7 @@ def test_short_event_list_is_filled_up_with_older_events(store, event_count):
     assert len(rows) == 9
 
 
-def test_consecutive_reports_are_merged_into_single_row():
+def test_consecutive_reports_are_merged_into_one_row():
     kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
     rows = merge_consecutive_reports(
         NumberedEvent(

@@ -43,7 +43,7 @@ def endings(history: History) -> str:
 
 
 @pytest.mark.parametrize("vector", VECTORS)
-def test_timeout_blame_matches_vectors(vector):
+def test_nodes_blamed_for_a_cancellation_match_the_vectors(vector):
     names = {f"r{place}": name for place, name in enumerate("ABC")}
     committed, disclosed = (
         "".join(names[run_key] for run_key in vector[key]) for key in ("commits", "disclosures")

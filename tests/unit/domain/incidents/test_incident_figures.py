@@ -96,7 +96,7 @@ def list_rows() -> Iterator[str]:
 # Thirty simulated runs. CI tests the detector itself (test_incident_detector.py).
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_measured_incidents_match_documented_table():
+def test_measured_incidents_match_the_documented_table():
     page = " ".join(_PAGE.read_text().split("\n"))
     missing_rows = [row for row in list_rows() if row not in page]
     assert not missing_rows, f"{_PAGE.name} lacks:\n" + "\n".join(missing_rows)

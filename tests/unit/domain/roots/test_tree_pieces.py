@@ -61,7 +61,9 @@ def two_pieces() -> tuple[NodeLeaf, ...]:
 
 
 @given(draw_leaves())
-def test_chunks_of_small_round_have_its_root_and_summary(leaves: list[NodeLeaf]) -> None:
+def test_chunks_of_a_small_round_have_the_root_and_summary_of_the_round(
+    leaves: list[NodeLeaf],
+) -> None:
     tree = build_round_tree(leaves)
     pieced_round = pieced_round_of(take_pieces(tree, {}))
 

@@ -28,11 +28,11 @@ def failed_first():
     return history.closes("g", *NAMES)
 
 
-def test_instant_error_ranks_below_results():
+def test_immediate_error_report_ranks_below_results():
     assert list_ranked_members(failed_first()) == [(1, 2, 10), (3, 1, 2), (2, 3, 5)]
 
 
-def test_relay_ranks_instant_error_first():
+def test_relay_ranks_an_immediate_error_report_first():
     assert list_ranked_members(failed_first(), RELAY) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
 
 
@@ -109,7 +109,7 @@ def test_timeout_counts_with_any_time_limit_by_default():
 
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5))
-def test_void_timeout_leaves_reliability_recovery_unchanged(wait, later):
+def test_void_timeout_does_not_change_the_recovery_of_reliability(wait, later):
     """H is the same to the last digit as without the timeout."""
     with_void_timeout = History().joins("A").starts("0", "A").times_out("0")
     with_void_timeout.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")

@@ -46,7 +46,7 @@ def test_fastest_three_members_score_10_5_2():
     assert list_ranked_members(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
 
 
-def test_rank_beyond_the_score_table_gets_its_last_score():
+def test_rank_beyond_the_score_table_gets_the_last_score_of_the_table():
     history = of_three().starts("4", "D").starts("5", "E")
     for name in ("1", "2", "3", "4", "5"):
         history.after(1).submits(name)
@@ -67,7 +67,7 @@ def test_tie_is_won_by_the_task_created_first():
     assert list_ranked_members(history) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_tie_is_won_by_the_first_start_if_creations_are_unseen():
+def test_tie_is_won_by_the_first_start_if_the_creations_are_unknown():
     history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
     assert list_ranked_members(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
@@ -205,7 +205,7 @@ def test_task_created_after_its_group_closed_is_ignored():
 # The relay's rules
 
 
-def test_relay_scores_members_that_time_out_but_not_aborted_ones():
+def test_relay_scores_timed_out_members_but_not_aborted_members():
     history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
     _, changes = fold_history(history, RELAY)
     assert list_ranked_members(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]

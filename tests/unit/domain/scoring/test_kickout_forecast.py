@@ -109,7 +109,7 @@ def test_node_whose_pool_cannot_cause_a_kickout_has_no_forecast(changes, rules):
     assert not is_kickout_near(failing, failing.since, rules)
 
 
-def test_kickout_is_near_only_within_the_last_scores_before_it():
+def test_kickout_counts_as_near_only_a_few_scores_before_it_is_due():
     near = [is_kickout_near(with_pool(bytes(count)), MEMBER.since, CRYNUX) for count in range(51)]
     assert near.index(True) == 50 - NEAR_SCORES + 1
     assert near[50 - NEAR_SCORES + 1 : 50] == [True] * (NEAR_SCORES - 1)

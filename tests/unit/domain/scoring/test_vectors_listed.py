@@ -59,7 +59,7 @@ def test_every_vector_is_run_or_listed():
     assert forgotten == []
 
 
-def test_every_listed_pattern_matches_vector_and_gives_reason():
+def test_every_listed_pattern_matches_a_vector_and_states_a_reason():
     names = list(load_entries())
     for pattern, reason in list_not_applicable().items():
         assert any(fnmatchcase(name, pattern) for name in names), pattern

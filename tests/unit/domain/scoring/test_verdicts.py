@@ -68,7 +68,7 @@ def test_verdict_in_a_later_transaction_does_not_change_scores():
     assert scores(history) == [10, 5, 2]
 
 
-def test_wrong_answers_lead_only_their_node_to_a_kickout():
+def test_only_the_node_with_wrong_answers_becomes_due_for_kickout():
     history = History().joins("A", "B", "C")
     for turn in range(50):
         names = [f"{turn}/{place}" for place in range(3)]

@@ -175,7 +175,7 @@ def test_announced_rules_of_another_profile_have_no_preview(indexed, preview, mo
     assert indexed.client().get("/v1/rules/previews").json()["previews"] == []
 
 
-def test_node_losing_under_announced_rules_gets_one_notice(indexed, preview):
+def test_node_that_loses_under_announced_rules_gets_one_notice(indexed, preview):
     other = OtherRules(RULES_HASH, HARSH, READY_AT)
     with indexed.store.transaction() as uow:
         first = build_rule_loss_notices(uow, other, preview)

@@ -226,7 +226,7 @@ def test_largest_stake_includes_stake_of_busy_node():
     assert weights == [None, UNIT // 4]
 
 
-def test_model_in_use_counts_even_if_not_reported_on_disk():
+def test_model_in_use_counts_as_local_even_if_not_reported_on_disk():
     nodes = [a_node("A", in_use=("base:a",)), a_node("B")]
     candidate_verdicts = verdicts(
         CRYNUX_POLICY, a_task(models=("base:a", "lora:c")), a_policy_input(nodes)

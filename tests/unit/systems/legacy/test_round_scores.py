@@ -52,7 +52,7 @@ def test_node_that_does_not_disclose_keeps_its_commitment_score():
     assert has_scores(history.times_out("1"), A=10, B=15, C=0)
 
 
-def test_error_reported_before_commitment_ranks_in_both_rounds():
+def test_error_reported_before_a_commitment_ranks_in_both_rounds():
     history = (
         build_started_task("A", "B", "C")
         .reports_error("1", "A")
@@ -115,7 +115,7 @@ def test_score_of_a_task_without_a_group_uses_the_task_key():
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
-def test_validation_group_doubles_the_score_of_each_rank():
+def test_each_rank_of_a_validation_group_gets_double_points():
     history = History()
     for name, place in zip("123", "ABC", strict=True):
         history.joins(place).starts(name, place)
@@ -164,7 +164,7 @@ def test_committed_group_is_scored_like_a_single_task(commits, reveals, committe
     assert scores_of(committed_group(commits, reveals)) == expected
 
 
-def test_committed_error_report_ranks_among_disclosures():
+def test_committed_error_report_is_ranked_with_the_disclosures():
     history = committed_group("ABC", "BAC", errors="B")
     assert has_scores(history, A=15, B=15, C=4)
 

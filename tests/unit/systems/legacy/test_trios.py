@@ -77,7 +77,7 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
 # --- which wait ---
 
 
-def test_group_has_the_total_value_and_the_age_of_its_last_task():
+def test_group_of_three_has_the_total_value_and_age_of_its_last_task():
     cheap = trio("c", fee=1, at=1)
     dear = trio("d", fee=2, at=2)
     late = trio("l", fee=2, at=1)
@@ -126,7 +126,7 @@ def test_queue_counts_a_group_once_with_all_its_fees():
     assert queued.created_at == entry.tasks[-1].created_at
 
 
-def test_three_tasks_of_larger_group_are_unstartable():
+def test_tasks_of_a_group_of_five_cannot_be_started():
     tasks = trio("g", group_size=5)
     assert build_trio_queue(tasks, tasks, PRICING.compute_value) == []
     assert find_unstartable_tasks(tasks, tasks) == tasks

@@ -50,7 +50,7 @@ def test_chains_are_scored_separately(params: Parameters):
 
 
 @EACH
-def test_reset_node_is_untested_in_every_chain(params: Parameters):
+def test_reset_node_counts_as_untested_on_every_chain(params: Parameters):
     selector = NodeSelector(params)
     for chain in ("eth", "gno"):
         selector.record_outcome(RelayOutcome(A, chain, 0, OutcomeKind.TIMEOUT))

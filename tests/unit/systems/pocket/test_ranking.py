@@ -93,7 +93,7 @@ def test_candidate_order_affects_the_ranking_only_in_ties(standings, order, para
 
 @examples(50)
 @given(standings=_standings(), power=st.integers(-6, 12))
-def test_tickets_are_invariant_under_common_latency_scale(standings, power):
+def test_scaling_all_latencies_does_not_change_the_tickets(standings, power):
     # Scaling by powers of two rounds nothing, so no threshold is crossed.
     scale = 2.0**power
     scaled = [s._replace(median=s.median * scale, weighted=s.weighted * scale) for s in standings]
