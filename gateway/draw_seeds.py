@@ -66,12 +66,12 @@ class DrawSeeds:
 
     def get_or_create_epoch(self, now: int) -> DrawEpoch:
         """Return the epoch at `now`, and create it if necessary."""
-        current = self._current_epoch
-        if current is not None and now < current.end:
-            return current
+        current_epoch = self._current_epoch
+        if current_epoch is not None and now < current_epoch.end:
+            return current_epoch
         ended_epochs = [
             ended_epoch
-            for ended_epoch in (current, self._next_epoch)
+            for ended_epoch in (current_epoch, self._next_epoch)
             if ended_epoch is not None and ended_epoch.end <= now
         ]
         self._past_epochs = [*self._past_epochs, *ended_epochs][-_MAX_SHOWN:]

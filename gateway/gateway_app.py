@@ -150,10 +150,10 @@ def _build_error_response(
     )
 
 
-async def _wait_until_stored(stored: "Future[bool]") -> bool:
+async def _wait_until_stored(stored_future: "Future[bool]") -> bool:
     """Wait up to `_STORED_SECONDS` for outcomes to be stored, and return whether they were."""
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(stored), _STORED_SECONDS)
+        return await asyncio.wait_for(asyncio.wrap_future(stored_future), _STORED_SECONDS)
     except TimeoutError:
         return False
 

@@ -110,9 +110,9 @@ class GatewayRecords:
         if chain in self._selector.chains:
             self._selector.record_passed_health_check(Address(node), chain, time_ms)
 
-    def add_known_id(self, outcome_id: str, until: int) -> None:
-        """Record a known id, so that outcomes with this id count as repeated until `until`."""
-        self._expiry_by_id[outcome_id] = until
+    def add_known_id(self, outcome_id: str, expiry_ms: int) -> None:
+        """Record a known id, so that outcomes with this id count as repeated until `expiry_ms`."""
+        self._expiry_by_id[outcome_id] = expiry_ms
 
     def is_failing(self, chain: str, node: str, now: int) -> bool:
         """Return whether failures exclude the node; a passed check would end the exclusion."""

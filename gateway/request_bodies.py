@@ -193,9 +193,9 @@ def _find_faulty_field(decoded_body: object, struct_type: Any) -> str | None:  #
     return next(iter([*unknown_names, *missing_names, *invalid_names]), None)
 
 
-def _is_valid(decoded: object, expected_type: Any) -> bool:  # noqa: ANN401  a type
+def _is_valid(decoded_value: object, expected_type: Any) -> bool:  # noqa: ANN401  a type
     try:
-        msgspec.convert(decoded, expected_type)
+        msgspec.convert(decoded_value, expected_type)
     except msgspec.ValidationError:
         return False
     return True

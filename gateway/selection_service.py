@@ -75,7 +75,10 @@ class SelectionService:
         """
         with self._lock:
             outcome_counts = self._selector.record_outcomes(outcomes, self._read_clock())
-        if any(reported.outcome.kind is OutcomeKind.MISCONFIGURED for reported in outcomes):
+        if any(
+            reported_outcome.outcome.kind is OutcomeKind.MISCONFIGURED
+            for reported_outcome in outcomes
+        ):
             self.request_checks()
         return outcome_counts
 

@@ -38,14 +38,14 @@ class BlockLoop:
         screen: Screen,
         snapshot_reader: SnapshotReader,
         sender: Account,
-        stop: Event,
+        stop_event: Event,
     ) -> None:
         self._chain = chain
         self._clock = clock
         self._screen = screen
         self._snapshot_reader = snapshot_reader
         self._sender = sender
-        self._stop = stop
+        self._stop = stop_event
         self._refreshed_at = 0.0
         self._next_block_at = time.monotonic()
         # Number of the newest block, and the last snapshot of the daemon's state.
@@ -119,7 +119,7 @@ class BlockLoop:
         return self._snapshot_reader.is_daemon_behind(self.head, self._sender)
 
 
-def raise_if_stopped(stop: Event) -> None:
+def raise_if_stopped(stop_event: Event) -> None:
     """Raise FatalError if the user has stopped the demo."""
-    if stop.is_set():
+    if stop_event.is_set():
         raise FatalError("the demo was stopped before it was complete")

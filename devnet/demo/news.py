@@ -33,121 +33,139 @@ class FeedEntry:
     tone: str
 
 
-def iter_feed_entries(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator[FeedEntry]:
+def iter_feed_entries(
+    previous_snapshot: DemoSnapshot | None, current_snapshot: DemoSnapshot
+) -> Iterator[FeedEntry]:
     """Yield an entry for each change between an earlier and a later snapshot."""
-    name_by_address = {row.address: row.name for row in current.rows}
-    for change in current.timeouts:
+    name_by_address = {row.address: row.name for row in current_snapshot.rows}
+    for change in current_snapshot.timeouts:
         text = (
             f"{name_by_address[change.node]} times out: reliability {change.before / _UNIT:.3f} "
             f"-> {change.after / _UNIT:.3f}"
         )
         yield FeedEntry(change.time, change.at.block, text, "bad")
-    if previous is None:
+    if previous_snapshot is None:
         return
-    for row in current.rows:
+    for row in current_snapshot.rows:
         yield from _iter_row_entries(
             next(
-                (previous_row for previous_row in previous.rows if previous_row.name == row.name),
+                (
+                    previous_row
+                    for previous_row in previous_snapshot.rows
+                    if previous_row.name == row.name
+                ),
                 row,
             ),
             row,
-            current,
+            current_snapshot,
         )
-    yield from _iter_contest_entries(previous, current, name_by_address)
-    yield from _iter_incident_entries(previous, current)
-    yield from _iter_round_entries(previous, current)
-    yield from _iter_kickout_entries(previous, current, name_by_address)
+    yield from _iter_contest_entries(previous_snapshot, current_snapshot, name_by_address)
+    yield from _iter_incident_entries(previous_snapshot, current_snapshot)
+    yield from _iter_round_entries(previous_snapshot, current_snapshot)
+    yield from _iter_kickout_entries(previous_snapshot, current_snapshot, name_by_address)
 
 
 def _iter_row_entries(
-    previous_row: SnapshotRow, row: SnapshotRow, current: DemoSnapshot
+    previous_row: SnapshotRow, row: SnapshotRow, current_snapshot: DemoSnapshot
 ) -> Iterator[FeedEntry]:
     if row.node_scores.is_excluded and not previous_row.node_scores.is_excluded:
         reliability = truncate_score(row.node_scores.reliability)
         text = f"{row.name} is excluded: reliability {reliability:.3f} is below 0.1"
-        yield FeedEntry(current.time, current.block, text, "bad")
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "bad")
     if previous_row.node_scores.is_excluded and not row.node_scores.is_excluded:
         reliability = truncate_score(row.node_scores.reliability)
         text = f"{row.name} has recovered: reliability {reliability:.3f}"
-        yield FeedEntry(current.time, current.block, text, "good")
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "good")
     if (
         row.node_scores.status in _DEPARTURE_TEXTS
         and previous_row.node_scores.status != row.node_scores.status
     ):
         yield FeedEntry(
-            current.time,
-            current.block,
+            current_snapshot.time,
+            current_snapshot.block,
             f"{row.name} {_DEPARTURE_TEXTS[row.node_scores.status]}",
             "big",
         )
     if row.is_kickout_near and not previous_row.is_kickout_near:
         text = f"warning to {row.name}: at this rate a kickout will be due"
-        yield FeedEntry(current.time, current.block, text, "bad")
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "bad")
     for model, state in row.state_by_model.items():
         if previous_row.state_by_model.get(model) != state:
             text = f"{row.name} {_DOWNLOAD_TEXTS[state]} {model}"
-            yield FeedEntry(current.time, current.block, text, "plain")
+            yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "plain")
     if (
         previous_row.node_scores.status == "paused"
         and row.node_scores.status not in _DEPARTURE_TEXTS
     ):
-        yield FeedEntry(current.time, current.block, f"{row.name} resumes work", "good")
+        yield FeedEntry(
+            current_snapshot.time, current_snapshot.block, f"{row.name} resumes work", "good"
+        )
 
 
-def _iter_round_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
-    if current.round_number > previous.round_number:
-        node_count = sum(row.chain_score != "-" for row in current.rows)
-        text = f"report accepted on chain: round {current.round_number}, {node_count} nodes"
-        yield FeedEntry(current.time, current.block, text, "plain")
+def _iter_round_entries(
+    previous_snapshot: DemoSnapshot, current_snapshot: DemoSnapshot
+) -> Iterator[FeedEntry]:
+    if current_snapshot.round_number > previous_snapshot.round_number:
+        node_count = sum(row.chain_score != "-" for row in current_snapshot.rows)
+        text = (
+            f"report accepted on chain: round {current_snapshot.round_number}, {node_count} nodes"
+        )
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "plain")
 
 
-def _iter_incident_entries(previous: DemoSnapshot, current: DemoSnapshot) -> Iterator[FeedEntry]:
-    incident_by_number = {incident.number: incident for incident in previous.incidents}
-    for incident in current.incidents:
+def _iter_incident_entries(
+    previous_snapshot: DemoSnapshot, current_snapshot: DemoSnapshot
+) -> Iterator[FeedEntry]:
+    incident_by_number = {incident.number: incident for incident in previous_snapshot.incidents}
+    for incident in current_snapshot.incidents:
         if incident.number not in incident_by_number:
             kind = "network outage" if incident.is_network_outage else "burst of one application"
             text = f"incident: {kind}, {incident.nodes} nodes time out; their timeouts are marked"
-            yield FeedEntry(current.time, current.block, text, "big")
+            yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "big")
         earlier_incident = incident_by_number.get(incident.number)
         was_over = earlier_incident is not None and earlier_incident.over_at is not None
         if incident.over_at is not None and not was_over:
             text = (
                 f"the incident is over: {incident.timeouts} timeouts, no score was changed by it"
             )
-            yield FeedEntry(current.time, current.block, text, "good")
+            yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "good")
 
 
 def _iter_contest_entries(
-    previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
+    previous_snapshot: DemoSnapshot,
+    current_snapshot: DemoSnapshot,
+    name_by_address: Mapping[Address, str],
 ) -> Iterator[FeedEntry]:
-    if current.contest_count > previous.contest_count:
+    if current_snapshot.contest_count > previous_snapshot.contest_count:
         text = "a group's results differ: its nodes' stakes are held"
-        yield FeedEntry(current.time, current.block, text, "bad")
-    for nodes in current.second_groups[len(previous.second_groups) :]:
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "bad")
+    for nodes in current_snapshot.second_groups[len(previous_snapshot.second_groups) :]:
         members = ", ".join(name_by_address.get(node, node) for node in nodes)
         text = f"a second group repeats the tasks: {members}"
-        yield FeedEntry(current.time, current.block, text, "big")
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "big")
 
 
 def _iter_kickout_entries(
-    previous: DemoSnapshot, current: DemoSnapshot, name_by_address: Mapping[Address, str]
+    previous_snapshot: DemoSnapshot,
+    current_snapshot: DemoSnapshot,
+    name_by_address: Mapping[Address, str],
 ) -> Iterator[FeedEntry]:
-    previously_due_nodes = {interval.node for interval in previous.due_kickouts}
-    for interval in current.due_kickouts:
+    previously_due_nodes = {interval.node for interval in previous_snapshot.due_kickouts}
+    for interval in current_snapshot.due_kickouts:
         if interval.node not in previously_due_nodes:
-            row = next(row for row in current.rows if row.address == interval.node)
+            row = next(row for row in current_snapshot.rows if row.address == interval.node)
             text = f"{row.name} is due to be kicked out: {_format_kickout_reason(row)}"
-            yield FeedEntry(current.time, current.block, text, "big")
-    currently_due_nodes = {interval.node for interval in current.due_kickouts}
-    for row in current.rows:
+            yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "big")
+    currently_due_nodes = {interval.node for interval in current_snapshot.due_kickouts}
+    for row in current_snapshot.rows:
         if (
             row.address in previously_due_nodes - currently_due_nodes
             and row.node_scores.status not in _DEPARTURE_TEXTS
         ):
             text = f"{row.name} is no longer due to be kicked out: {_format_kickout_reason(row)}"
-            yield FeedEntry(current.time, current.block, text, "good")
-    previous_state_by_node = {kick.node: kick.state for kick in previous.kicks}
-    for kick in current.kicks:
+            yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "good")
+    previous_state_by_node = {kick.node: kick.state for kick in previous_snapshot.kicks}
+    for kick in current_snapshot.kicks:
         if previous_state_by_node.get(kick.node, KickState.NONE) is kick.state:
             continue
         name = name_by_address[kick.node]
@@ -160,7 +178,7 @@ def _iter_kickout_entries(
             KickState.REFUSED: f"{name} expelled, but the network refused to remove it",
             KickState.READMITTED: f"{name} readmitted",
         }[kick.state]
-        yield FeedEntry(current.time, current.block, text_of_state, "big")
+        yield FeedEntry(current_snapshot.time, current_snapshot.block, text_of_state, "big")
 
 
 def _format_kickout_reason(row: SnapshotRow) -> str:

@@ -83,12 +83,14 @@ class ObjectionInApi:
 class Objector:
     """Posts one objection for each period in which a node's kickout is due."""
 
-    def __init__(self, stage: Stage, api_url: str, name: str, expected: ObjectionVerdict) -> None:
+    def __init__(
+        self, stage: Stage, api_url: str, name: str, expected_verdict: ObjectionVerdict
+    ) -> None:
         self._stage = stage
         self._api_url = api_url
         self._node = stage.nodes[name]
         self._objected_to: int | None = None
-        self.outcome = ObjectionInApi(name, expected)
+        self.outcome = ObjectionInApi(name, expected_verdict)
 
     def advance_objection(self, due_nodes: Collection[str], configuration: Path) -> None:
         """Post the objection once the kickout is due, and record its verdict later.
@@ -176,5 +178,6 @@ def create_objectors(
     if has_single_creator_node:
         expected_by_name[SINGLE_CREATOR_NODE.name] = ObjectionVerdict.SUPPORTED
     return [
-        Objector(stage, api_url, name, expected) for name, expected in expected_by_name.items()
+        Objector(stage, api_url, name, expected_verdict)
+        for name, expected_verdict in expected_by_name.items()
     ]

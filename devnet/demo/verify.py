@@ -195,9 +195,9 @@ def _verify_node_score(
     if proof is None:
         raise FatalError(f"{api_url}: no proof of node {node} in round {round_number}")
     in_leaf = _UNSCORED_NODE if proof.is_absent else _decode_lane(proof.leaf.lane)
-    expected = _UNSCORED_NODE if proof.is_absent else _compute_expected_score(replayed_node)
+    expected_score = _UNSCORED_NODE if proof.is_absent else _compute_expected_score(replayed_node)
     return ScoreComparison(
-        node, expected, in_leaf, verify_proof_on_chain(chain, oracle, node, proof)
+        node, expected_score, in_leaf, verify_proof_on_chain(chain, oracle, node, proof)
     )
 
 

@@ -166,8 +166,8 @@ class _TrafficSimulation:
         if len(available_nodes) < task_count:
             return
         nodes = self._random.sample(sorted(available_nodes), task_count)
-        share = self._plan.cancelled_share if task_count == _GROUP_SIZE else 0.0
-        is_cancelled = share > 0 and self._random.random() < share
+        cancelled_share = self._plan.cancelled_share if task_count == _GROUP_SIZE else 0.0
+        is_cancelled = cancelled_share > 0 and self._random.random() < cancelled_share
         running_nodes = nodes[1:] if is_cancelled else nodes
         tasks = [self._start_task(node) for node in running_nodes]
         if task_count == _GROUP_SIZE:

@@ -122,7 +122,7 @@ def _compute_share(part: int, total: int) -> int | None:
 
 def summarize_system(column: SystemColumn, measurement: Measurement) -> SystemResult:
     """Return the ranks, totals and Gini coefficients of one system's measurement."""
-    spread, intervals = measurement.spread, measurement.intervals
+    task_spread, intervals = measurement.spread, measurement.intervals
     return SystemResult(
         column=column,
         measurement=measurement,
@@ -134,20 +134,20 @@ def summarize_system(column: SystemColumn, measurement: Measurement) -> SystemRe
             longest_seconds=max((interval.seconds for interval in intervals), default=0),
         ),
         gini_actual=compute_gini(
-            [spread.actual.get(node, 0) for node in measurement.present_nodes]
+            [task_spread.actual.get(node, 0) for node in measurement.present_nodes]
         ),
         gini_expected=compute_gini(
-            [spread.expected.get(node, 0) for node in measurement.present_nodes]
+            [task_spread.expected.get(node, 0) for node in measurement.present_nodes]
         ),
-        started=sum(spread.actual.values()),
-        placed_chances=sum(spread.expected.values()),
+        started=sum(task_spread.actual.values()),
+        placed_chances=sum(task_spread.expected.values()),
     )
 
 
-def _compute_final_ranks(measured: Measurement) -> dict[Address, FinalRank]:
+def _compute_final_ranks(measurement: Measurement) -> dict[Address, FinalRank]:
     score_by_node = {
         final_state.node: final_state.score
-        for final_state in measured.nodes
+        for final_state in measurement.nodes
         if final_state.score is not None
     }
     ranks = compute_ranks(list(score_by_node.values()))

@@ -26,12 +26,12 @@ class HistoryRange:
     from_time: int
     to_time: int
 
-    def count_overlap_seconds(self, since: int, until: int | None) -> int:
+    def count_overlap_seconds(self, since: int, until_time: int | None) -> int:
         """Return how many seconds of an interval are within the counted range.
 
-        `until` is None if the interval has no end. The result is 0 if block times decrease.
+        `until_time` is None if the interval has no end. The result is 0 if block times decrease.
         """
-        end_time = self.to_time if until is None else min(until, self.to_time)
+        end_time = self.to_time if until_time is None else min(until_time, self.to_time)
         return max(0, end_time - max(since, self.from_time))
 
 

@@ -225,8 +225,8 @@ class _MeasurementRun:
             self._record_changes(self.last_event)
         for instant in self.plan.instants[len(self.recorded_scores) :]:
             self.recorded_scores.append(self._compute_scores(instant))
-        spread = self.spread_meter.build_spread()
-        present_nodes = tuple(sorted({*self.present_nodes, *spread.actual}))
+        task_spread = self.spread_meter.build_spread()
+        present_nodes = tuple(sorted({*self.present_nodes, *task_spread.actual}))
         history_range = HistoryRange(
             self.history.first_block, self.history.from_time, self.history.to_time
         )
@@ -237,7 +237,7 @@ class _MeasurementRun:
             intervals=self.exclusions.list_intervals(history_range),
             kickouts=self.kickouts.list_intervals(history_range) if is_judged_by_rules else (),
             kicks=self.kickouts.list_network_kickouts(history_range),
-            spread=spread,
+            spread=task_spread,
             scores_over_time={
                 node: tuple(scores.get(node) for scores in self.recorded_scores)
                 for node in present_nodes

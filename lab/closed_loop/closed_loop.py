@@ -143,7 +143,9 @@ def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
 
 def _is_kickout_held(state: LoopState, node: LoopNode, opened_at: Position) -> bool:
     rules, scores = state.network.rules, node.recent_scores
-    spread = compute_creator_spread(((score.creator, score.score) for score in scores), rules)
+    creator_spread = compute_creator_spread(
+        ((score.creator, score.score) for score in scores), rules
+    )
     unanswered_scores = [
         UnansweredScore(score.time, score.creator)
         for score in scores
@@ -152,7 +154,7 @@ def _is_kickout_held(state: LoopState, node: LoopNode, opened_at: Position) -> b
     incidents = list(state.network.incidents.values())
     incident_score_count = count_incident_scores(unanswered_scores, incidents, opened_at)
     return (
-        spread.find_hold_reason(rules) is not None
+        creator_spread.find_hold_reason(rules) is not None
         or find_incident_hold_reason(len(scores), incident_score_count, rules) is not None
     )
 

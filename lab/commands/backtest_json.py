@@ -65,14 +65,18 @@ def _build_history_json(comparison: Comparison) -> JsonObject:
 
 
 def _build_system_json(result: SystemResult) -> JsonObject:
-    column, spread, exclusion_totals = result.column, result.measurement.spread, result.exclusion
+    column, task_spread, exclusion_totals = (
+        result.column,
+        result.measurement.spread,
+        result.exclusion,
+    )
     system_json: JsonObject = {
         "name": column.name,
         "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
         "policy": column.policy,
         "parameters": column.policy_parameters or None,
         "changes": dict(column.changes),
-        "starts_unplaced": spread.unplaced,
+        "starts_unplaced": task_spread.unplaced,
         "gini": format_exact_fraction(result.gini_expected),
         "exclusion": None,
         "intervals": None,

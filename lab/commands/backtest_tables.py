@@ -80,8 +80,8 @@ def _iter_total_cells(result: SystemResult) -> Iterator[str]:
         yield f"{len(result.measurement.kickouts):,}"
     else:
         yield from 5 * (NO_VALUE,)
-    spread = result.measurement.spread
-    yield f"{spread.unplaced:,}" if spread.judged else NO_VALUE
+    task_spread = result.measurement.spread
+    yield f"{task_spread.unplaced:,}" if task_spread.judged else NO_VALUE
     yield format_fraction(result.gini_expected, 4)
 
 

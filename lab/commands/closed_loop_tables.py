@@ -99,12 +99,12 @@ def print_search_result(search_result: SearchResult, plan: ComparisonPlan) -> No
     if search_result.best is search_result.first_trial:
         typer.echo("\nNo trial is nearer to the goal than the unchanged system.")
     else:
-        best = search_result.best
-        name = format_system_name(best.measures.column.name)
+        best_trial = search_result.best
+        name = format_system_name(best_trial.measures.column.name)
         typer.echo(
-            f"\nNearest: {name}, at distance {format_fraction(best.distance, 4)}, with other "
-            f"seeds {format_fraction(search_result.distance_on_other_seeds, 4)}; the unchanged "
-            "system is at distance 1."
+            f"\nNearest: {name}, at distance {format_fraction(best_trial.distance, 4)}, with "
+            f"other seeds {format_fraction(search_result.distance_on_other_seeds, 4)}; the "
+            "unchanged system is at distance 1."
         )
     typer.echo(f"\n{fill(_COLUMN_LEGEND, TABLE_WIDTH)}")
 

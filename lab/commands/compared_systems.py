@@ -213,6 +213,6 @@ def build_loop_plan(
         raise InputError(f"--{error}") from None
 
 
-def choose_process_count(requested: int | None) -> int:
+def choose_process_count(requested_count: int | None) -> int:
     """Return the requested number of processes, or the number of usable CPU cores by default."""
-    return requested or count_usable_processors()
+    return requested_count or count_usable_processors()

@@ -117,8 +117,8 @@ def _iter_total_cells(result: SystemResult) -> Iterator[str]:
         yield f"{sum(interval.kicked_block is not None for interval in due_intervals):,}"
     else:
         yield from 6 * (NO_VALUE,)
-    spread = result.measurement.spread
-    yield f"{spread.unplaced:,}" if spread.judged else NO_VALUE
+    task_spread = result.measurement.spread
+    yield f"{task_spread.unplaced:,}" if task_spread.judged else NO_VALUE
     yield format_fraction(result.gini_expected, 6)
 
 

@@ -41,7 +41,7 @@ class ContractMismatch:
 
 
 def inspect_roots_contract(
-    pool_view: PoolView, address: Address, expected: ExpectedConfiguration
+    pool_view: PoolView, address: Address, expected_configuration: ExpectedConfiguration
 ) -> tuple[RootsConfiguration, list[ContractMismatch]]:
     """Return the contract's configuration and its mismatches, both read from the same endpoint.
 
@@ -59,7 +59,9 @@ def inspect_roots_contract(
         except TransientError as error:
             errors.append(error)
             continue
-        results.append((configuration, find_configuration_mismatches(configuration, expected)))
+        results.append(
+            (configuration, find_configuration_mismatches(configuration, expected_configuration))
+        )
         if not results[-1][1]:
             return results[-1]
     if not errors:
@@ -73,7 +75,7 @@ def inspect_roots_contract(
 
 
 def find_configuration_mismatches(
-    configuration: RootsConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected_configuration: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     """Return every mismatch that prevents this daemon from publishing."""
     comparisons = [
@@ -82,10 +84,10 @@ def find_configuration_mismatches(
             compute_code_hash(CONTRACT),
             compute_code_hash(CONTRACT, configuration.code),
         ),
-        ("rulesHash", expected.rules_hash, configuration.contract_status.rules_hash),
+        ("rulesHash", expected_configuration.rules_hash, configuration.contract_status.rules_hash),
         (
             "limits.kickBelow",
-            expected.settings.kick_below,
+            expected_configuration.settings.kick_below,
             configuration.contract_status.limits.kick_below,
         ),
         ("ON_ARBITRUM", configuration.is_arbitrum_chain, configuration.on_arbitrum),
@@ -96,35 +98,40 @@ def find_configuration_mismatches(
             for subject, expected_value, actual_value in comparisons
             if expected_value != actual_value
         ),
-        *_find_target_mismatches(configuration, expected),
-        *_find_key_mismatches(configuration, expected),
-        *_find_limit_mismatches(configuration, expected),
+        *_find_target_mismatches(configuration, expected_configuration),
+        *_find_key_mismatches(configuration, expected_configuration),
+        *_find_limit_mismatches(configuration, expected_configuration),
     ]
 
 
 def _find_target_mismatches(
-    configuration: RootsConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected_configuration: ExpectedConfiguration
 ) -> list[ContractMismatch]:
-    target = expected.target
+    target = expected_configuration.target
     if target is None or configuration.target in {target, ZERO_ADDRESS}:
         return []
     return [ContractMismatch("target", f"{target}, or none", configuration.target)]
 
 
 def _find_key_mismatches(
-    configuration: RootsConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected_configuration: ExpectedConfiguration
 ) -> list[ContractMismatch]:
     mismatches = []
-    if expected.signer is not None and expected.signer not in configuration.signers:
+    if (
+        expected_configuration.signer is not None
+        and expected_configuration.signer not in configuration.signers
+    ):
         signers = ", ".join(configuration.signers)
-        mismatches.append(ContractMismatch("signers", f"a list with {expected.signer}", signers))
+        mismatches.append(
+            ContractMismatch("signers", f"a list with {expected_configuration.signer}", signers)
+        )
     if not 1 <= configuration.quorum <= len(configuration.signers):
         expected_range = f"1 to {len(configuration.signers)}, the number of signers"
         mismatches.append(ContractMismatch("quorum", expected_range, str(configuration.quorum)))
-    own_signatures = 0 if expected.signer is None else 1
+    own_signatures = 0 if expected_configuration.signer is None else 1
     if (
-        expected.transmitter is not None
-        and not expected.has_peers
+        expected_configuration.transmitter is not None
+        and not expected_configuration.has_peers
         and configuration.quorum > own_signatures
     ):
         expected_range = (
@@ -132,7 +139,7 @@ def _find_key_mismatches(
         )
         mismatches.append(ContractMismatch("quorum", expected_range, str(configuration.quorum)))
     for role, holder in (("admin", configuration.admin), ("pauser", configuration.pauser)):
-        own_keys = {expected.signer, expected.transmitter} - {None}
+        own_keys = {expected_configuration.signer, expected_configuration.transmitter} - {None}
         if holder in own_keys and holder != ZERO_ADDRESS:
             mismatches.append(
                 ContractMismatch(role, "an account whose key this daemon does not have", holder)
@@ -141,12 +148,17 @@ def _find_key_mismatches(
 
 
 def _find_limit_mismatches(
-    configuration: RootsConfiguration, expected: ExpectedConfiguration
+    configuration: RootsConfiguration, expected_configuration: ExpectedConfiguration
 ) -> list[ContractMismatch]:
-    limits, settings = configuration.contract_status.limits, expected.settings
+    limits, settings = configuration.contract_status.limits, expected_configuration.settings
     mismatches = []
-    if expected.anchor_window is not None and limits.anchor_window < expected.anchor_window:
-        expected_minimum = f"at least {expected.anchor_window} blocks (oracle.anchor_window)"
+    if (
+        expected_configuration.anchor_window is not None
+        and limits.anchor_window < expected_configuration.anchor_window
+    ):
+        expected_minimum = (
+            f"at least {expected_configuration.anchor_window} blocks (oracle.anchor_window)"
+        )
         mismatches.append(
             ContractMismatch("limits.anchorWindow", expected_minimum, str(limits.anchor_window))
         )

@@ -191,8 +191,8 @@ def _find_node_mismatches(
         ("QOS of Node", qos, find_qos_contract_mismatch(rpc_caller, node, qos)),
     ]
     return [
-        ContractMismatch(subject, expected, actual)
-        for subject, expected, actual in checks
+        ContractMismatch(subject, expected_value, actual)
+        for subject, expected_value, actual in checks
         if actual is not None
     ]
 

@@ -40,9 +40,9 @@ class ObjectionsContract:
             ("oracle", oracle, served_oracle.lower()),
         )
         return [
-            ContractMismatch(f"{subject} of the objections", expected, actual)
-            for subject, expected, actual in comparisons
-            if expected != actual
+            ContractMismatch(f"{subject} of the objections", expected_value, actual)
+            for subject, expected_value, actual in comparisons
+            if expected_value != actual
         ]
 
     def fetch_next_objection_seq(self, node: Address, block: BlockRef) -> int:

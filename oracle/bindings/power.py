@@ -73,8 +73,8 @@ def find_words_contract_mismatches(
     """Return every mismatch that makes a QoSWords contract unfit for an oracle's consumers."""
     default_setup = WordsSetup()
     mismatches = [
-        ContractMismatch(f"{subject} of the words", str(expected), str(actual))
-        for subject, expected, actual in (
+        ContractMismatch(f"{subject} of the words", str(expected_value), str(actual))
+        for subject, expected_value, actual in (
             (
                 "code hash",
                 compute_code_hash(qos_words.CONTRACT),
@@ -83,7 +83,7 @@ def find_words_contract_mismatches(
             ("oracle", oracle, words_configuration.oracle),
             ("LAG", oracle_configuration.lag_rounds, words_configuration.lag_rounds),
         )
-        if expected != actual
+        if expected_value != actual
     ]
     if words_configuration.fall_share > default_setup.fall_share:
         fall_share_text = str(words_configuration.fall_share)
@@ -156,15 +156,15 @@ def _find_admin_weaknesses(
 ) -> Iterator[ContractMismatch]:
     if configuration.pending_admin != ZERO_ADDRESS:
         yield ContractMismatch("pending admin", "none", configuration.pending_admin)
-    expected = "a timelock"
+    expected_text = "a timelock"
     code = fetch_account_code(pool_view, configuration.admin)
     if code == "0x":
-        yield ContractMismatch("admin", expected, f"{configuration.admin}, a single key")
+        yield ContractMismatch("admin", expected_text, f"{configuration.admin}, a single key")
         return
     delay = fetch_timelock_delay(pool_view, configuration.admin)
     if delay is None:
         yield ContractMismatch(
-            "admin", expected, f"{configuration.admin}, a contract without a delay"
+            "admin", expected_text, f"{configuration.admin}, a contract without a delay"
         )
     elif code != load_timelock_code():
         # Only the shipped code is known to enforce the delay that the contract returns.

@@ -61,15 +61,15 @@ class WordsContract:
         self._pool_view = pool_view
         self.address = address
 
-    def fetch_words(self, first: int, count: int, block: BlockRef) -> list[StoredWord]:
-        """Return `count` words, from the index `first` on, as stored at a block.
+    def fetch_words(self, first_index: int, count: int, block: BlockRef) -> list[StoredWord]:
+        """Return `count` words, from the index `first_index` on, as stored at a block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
         calls = [
-            ViewCall(view, (start, min(_MAX_VIEWED_WORDS, first + count - start)))
-            for start in range(first, first + count, _MAX_VIEWED_WORDS)
+            ViewCall(view, (start, min(_MAX_VIEWED_WORDS, first_index + count - start)))
+            for start in range(first_index, first_index + count, _MAX_VIEWED_WORDS)
             for view in ("wordsAt", "roundsAt")
         ]
         results = call_views(self._pool_view, self._contract, block, calls)
@@ -110,10 +110,10 @@ class WordsContract:
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
-        ((falls, max_falls),) = call_views(
+        ((fall_count, max_falls),) = call_views(
             self._pool_view, self._contract, block, [ViewCall("fallsToday")]
         )
-        return falls, max_falls
+        return fall_count, max_falls
 
     def fetch_configuration(self, block: BlockRef) -> WordsConfiguration:
         """Return the contract's code and settings, which never change.
@@ -189,33 +189,33 @@ def group_words_into_runs(
 
 
 def _find_cheapest_runs(
-    indexes: Sequence[int], first: int, count: int
+    indexes: Sequence[int], first_index: int, count: int
 ) -> tuple[int, list[tuple[int, int]]]:
     """Return the cost (in words) and the list of the cheapest runs that cover these indexes.
 
-    The sorted `indexes` lie in the aligned run of `count` words that begins at `first`.
+    The sorted `indexes` lie in the aligned run of `count` words that begins at `first_index`.
     """
     if not indexes:
         return 0, []
     whole_cost = _CALL_COST_WORDS + count
     if count == 1:
-        return whole_cost, [(first, 1)]
+        return whole_cost, [(first_index, 1)]
     half_count = count // 2
-    split_index = bisect_left(indexes, first + half_count)
-    left_cost, left_runs = _find_cheapest_runs(indexes[:split_index], first, half_count)
+    split_index = bisect_left(indexes, first_index + half_count)
+    left_cost, left_runs = _find_cheapest_runs(indexes[:split_index], first_index, half_count)
     right_cost, right_runs = _find_cheapest_runs(
-        indexes[split_index:], first + half_count, half_count
+        indexes[split_index:], first_index + half_count, half_count
     )
     if whole_cost <= left_cost + right_cost:
-        return whole_cost, [(first, count)]
+        return whole_cost, [(first_index, count)]
     return left_cost + right_cost, left_runs + right_runs
 
 
 def encode_write_words_call(
-    round_number: int, first: int, lane_words: Sequence[int], hashes: Sequence[bytes]
+    round_number: int, first_index: int, lane_words: Sequence[int], hashes: Sequence[bytes]
 ) -> str:
     """Return the calldata that writes consecutive words of a round, with their proof."""
-    return encode_call(CONTRACT, "bring", round_number, first, lane_words, hashes)
+    return encode_call(CONTRACT, "bring", round_number, first_index, lane_words, hashes)
 
 
 def encode_bind_seats_call(proofs: Sequence[NodeProof]) -> str:

@@ -167,15 +167,15 @@ def fetch_timelock_roles(
     granted_by_endpoint = pool_view.read_from_each(
         lambda endpoint: _fetch_granted_roles(endpoint, timelock, start_block)
     )
-    granted = frozenset(holder for _, holders in granted_by_endpoint for holder in holders)
+    granted_holders = frozenset(holder for _, holders in granted_by_endpoint for holder in holders)
     held_by_endpoint = pool_view.read_from_each(
-        lambda endpoint: _fetch_current_role_holders(endpoint, timelock, granted)
+        lambda endpoint: _fetch_current_role_holders(endpoint, timelock, granted_holders)
     )
     current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
     # Only the constructor makes the timelock its own admin. If the log of this grant was found,
     # the logs reach back to the deployment.
     return TimelockRoles(
-        timelock, start_block, current_holders, RoleHolder(ADMIN_NAME, timelock) in granted
+        timelock, start_block, current_holders, RoleHolder(ADMIN_NAME, timelock) in granted_holders
     )
 
 
@@ -219,10 +219,10 @@ def _decode_role_holder(log: Json) -> RoleHolder | None:
 
 
 def _fetch_current_role_holders(
-    endpoint: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
+    endpoint: EndpointCaller, timelock: Address, granted_holders: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
     """Return the holders that still have their role, with one `hasRole` call for each holder."""
-    return [holder for holder in granted if _has_role(endpoint, timelock, holder)]
+    return [holder for holder in granted_holders if _has_role(endpoint, timelock, holder)]
 
 
 def _has_role(endpoint: EndpointCaller, timelock: Address, holder: RoleHolder) -> bool:

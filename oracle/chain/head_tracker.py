@@ -62,19 +62,19 @@ class StallDetector:
         self._checked_at = 0.0
         self._stalled_seconds = 0.0
 
-    def observe_head(self, latest: BlockRef, older_block: BlockRef, now: float) -> None:
+    def observe_head(self, latest_block: BlockRef, older_block: BlockRef, now: float) -> None:
         """Record the newest block as of `now`; `older_block` is used to compute the block time."""
         previous_head = self._newest_number or older_block
-        if latest.hash != previous_head.hash:
-            if latest.number > previous_head.number:
-                block_seconds = (latest.time - previous_head.time) / (
-                    latest.number - previous_head.number
+        if latest_block.hash != previous_head.hash:
+            if latest_block.number > previous_head.number:
+                block_seconds = (latest_block.time - previous_head.time) / (
+                    latest_block.number - previous_head.number
                 )
                 mean_block_seconds = self.block_seconds or block_seconds
                 self.block_seconds = max(
                     0.0, mean_block_seconds + _NEWEST_WEIGHT * (block_seconds - mean_block_seconds)
                 )
-            self._newest_number, self._stalled_seconds = latest, 0.0
+            self._newest_number, self._stalled_seconds = latest_block, 0.0
         else:
             self._stalled_seconds += min(_MAX_COUNTED_SECONDS, max(0.0, now - self._checked_at))
         self._checked_at = now

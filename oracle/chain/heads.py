@@ -35,18 +35,18 @@ class Finality:
 def determine_final_block(
     endpoint: Endpoint,
     finality: Finality,
-    latest: BlockRef,
+    latest_block: BlockRef,
     finalized_block: BlockRef | None,
     previous_final: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest`, which is never below `previous_final`.
+    """Return the final block as of `latest_block`, which is never below `previous_final`.
 
     A block is final only if the tag, the depth in blocks and the depth in seconds all permit it.
 
     Raises:
         RpcError: the endpoint does not have the block, or does not answer.
     """
-    final_height = max(0, latest.number - finality.depth)
+    final_height = max(0, latest_block.number - finality.depth)
     if finalized_block is not None and finalized_block.number <= final_height:
         final_height = finalized_block.number
     if previous_final is not None and final_height <= previous_final.number:
@@ -57,7 +57,7 @@ def determine_final_block(
         if is_tagged_block and finalized_block is not None
         else fetch_block_at_or_below(endpoint, final_height)
     )
-    max_timestamp = latest.time - finality.seconds
+    max_timestamp = latest_block.time - finality.seconds
     if finality.seconds and candidate_block.time > max_timestamp:
         candidate_block = _find_last_block_before_time(
             endpoint, previous_final, candidate_block, max_timestamp
@@ -155,7 +155,7 @@ def fetch_heads_in_batch(
         WrongChainError: the endpoint's block at a checkpoint has a different hash.
         RpcError: the endpoint gives no usable answer, or is behind the previous final block.
     """
-    checkpoint_blocks, latest, block_by_tag = _fetch_tagged_blocks(
+    checkpoint_blocks, latest_block, block_by_tag = _fetch_tagged_blocks(
         endpoint, [checkpoint.number for checkpoint in checkpoints]
     )
     mismatches = (
@@ -165,17 +165,19 @@ def fetch_heads_in_batch(
     mismatch = next((mismatch for mismatch in mismatches if mismatch), None)
     if mismatch is not None:
         raise WrongChainError(endpoint.name, ErrorKind.QUARANTINED, mismatch)
-    endpoint.head, endpoint.highest_block = latest, latest.number
-    metrics.HEAD.labels(endpoint.name).set(latest.number)
-    if previous_final is not None and latest.number < previous_final.number:
-        message = f"is at block {latest.number}, below the final block {previous_final.number}"
+    endpoint.head, endpoint.highest_block = latest_block, latest_block.number
+    metrics.HEAD.labels(endpoint.name).set(latest_block.number)
+    if previous_final is not None and latest_block.number < previous_final.number:
+        message = (
+            f"is at block {latest_block.number}, below the final block {previous_final.number}"
+        )
         raise RpcError(endpoint.name, ErrorKind.BEHIND, message)
     safe_block = block_by_tag.get("safe")
     finalized_block = _advance_finalized_block(endpoint, block_by_tag.get("finalized"))
     final_block = determine_final_block(
-        endpoint, finality, latest, finalized_block, previous_final
+        endpoint, finality, latest_block, finalized_block, previous_final
     )
-    return Heads(latest, safe_block, final_block, endpoint=endpoint.name)
+    return Heads(latest_block, safe_block, final_block, endpoint=endpoint.name)
 
 
 def probe_supported_block_tags(endpoint: Endpoint) -> tuple[str, ...]:
@@ -195,58 +197,61 @@ def _fetch_tagged_blocks(
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
     try:
-        # `latest` comes last, so that it is not older than the tagged blocks.
+        # `latest_block` comes last, so that it is not older than the tagged blocks.
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _TEMPORARY_ERRORS:
             raise
         endpoint.tags = probe_supported_block_tags(endpoint)
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
-    latest = blocks[-1]
-    if latest is None:
+    latest_block = blocks[-1]
+    if latest_block is None:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, "no latest block")
     block_by_tag = dict(zip(endpoint.tags, blocks[len(checkpoint_numbers) : -1], strict=True))
     for tag in TAGS:
         metrics.TAG.labels(endpoint.name, tag).set(block_by_tag.get(tag) is not None)
     return (
         blocks[: len(checkpoint_numbers)],
-        _confirm_latest_block(endpoint, latest, block_by_tag),
+        _confirm_latest_block(endpoint, latest_block, block_by_tag),
         block_by_tag,
     )
 
 
 def _confirm_latest_block(
-    endpoint: Endpoint, latest: BlockRef, block_by_tag: dict[str, BlockRef | None]
+    endpoint: Endpoint, latest_block: BlockRef, block_by_tag: dict[str, BlockRef | None]
 ) -> BlockRef:
     """Return the newest block, or raise RpcError if a tagged block is above it.
 
-    A block may arrive between two responses of a batch, so `latest` is requested again first.
+    A block may arrive between two responses of a batch, so `latest_block` is requested again
+    first.
     """
     highest_tagged_number = max(
         (block.number for block in block_by_tag.values() if block is not None), default=0
     )
-    if highest_tagged_number > latest.number:
-        latest = endpoint.get_header("latest") or latest
-    if highest_tagged_number > latest.number:
+    if highest_tagged_number > latest_block.number:
+        latest_block = endpoint.get_header("latest") or latest_block
+    if highest_tagged_number > latest_block.number:
         metrics.INCONSISTENT.labels(endpoint.name, "finalized above latest").inc()
         message = (
             f"block {highest_tagged_number} is final or safe, but the latest block is "
-            f"{latest.number}"
+            f"{latest_block.number}"
         )
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
-    return latest
+    return latest_block
 
 
-def _advance_finalized_block(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
+def _advance_finalized_block(
+    endpoint: Endpoint, finalized_block: BlockRef | None
+) -> BlockRef | None:
     """Return the highest finalized block that the endpoint has returned so far."""
     previous_finalized = endpoint.finalized
-    if finalized is None:
+    if finalized_block is None:
         return None
-    if previous_finalized is not None and finalized.number < previous_finalized.number:
+    if previous_finalized is not None and finalized_block.number < previous_finalized.number:
         metrics.FINAL_BACKWARDS.labels(endpoint.name).inc()
         return previous_finalized
-    endpoint.finalized = finalized
-    return finalized
+    endpoint.finalized = finalized_block
+    return finalized_block
 
 
 _TEMPORARY_ERRORS = {

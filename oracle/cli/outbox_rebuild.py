@@ -300,9 +300,9 @@ def _show_signing_embargo(signer_embargo: SignerEmbargo | None, *, dry_run: bool
         f"the contract is at round {signer_embargo.round}, {signer_embargo.last_root}", err=True
     )
     if signer_embargo.embargoed_until is not None:
-        until = format_utc(signer_embargo.embargoed_until, "%Y-%m-%d %H:%M:%S")
+        embargo_end_text = format_utc(signer_embargo.embargoed_until, "%Y-%m-%d %H:%M:%S")
         verb = "would sign" if dry_run else "signs"
-        typer.echo(f"the signer {verb} nothing until {until} UTC, chain time", err=True)
+        typer.echo(f"the signer {verb} nothing until {embargo_end_text} UTC, chain time", err=True)
 
 
 def _build_rebuilt_nonce(rebuild_plan: RebuildPlan, nonce: int) -> RebuiltNonce:

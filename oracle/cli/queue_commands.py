@@ -277,11 +277,11 @@ def _parse_decimal(label: str, text: str) -> Fraction:
 
 
 def _add_configured_durations(
-    seconds_by_kind: Mapping[str, Fraction], configured: Mapping[Kind, Decimal] | None
+    seconds_by_kind: Mapping[str, Fraction], configured_durations: Mapping[Kind, Decimal] | None
 ) -> dict[str, Fraction]:
     """Add the configured durations to those from the command line, which take precedence."""
     configured_seconds: dict[str, Fraction] = {
-        kind: Fraction(seconds) for kind, seconds in (configured or {}).items()
+        kind: Fraction(seconds) for kind, seconds in (configured_durations or {}).items()
     }
     return configured_seconds | dict(seconds_by_kind)
 

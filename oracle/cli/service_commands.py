@@ -85,8 +85,8 @@ def restore(
     path = Path(database.database or "")
     replaced_path = path.with_name(f"{path.name}.replaced-{unix_seconds():.0f}")
     restore_database(url, backup, replaced_path, dry_run=dry_run)
-    replaced = str(replaced_path) if is_replacement and not dry_run else None
-    result = _build_result(url, backup, replaced=replaced, dry_run=dry_run)
+    replaced_file = str(replaced_path) if is_replacement and not dry_run else None
+    result = _build_result(url, backup, replaced_file=replaced_file, dry_run=dry_run)
     if as_json:
         print_model(result)
         return
@@ -94,8 +94,8 @@ def restore(
         typer.echo(f"{backup} is intact; {name} would be restored from it")
         return
     typer.echo(f"restored {name} from {backup}")
-    if replaced is not None:
-        typer.echo(f"the replaced database is kept as {replaced}")
+    if replaced_file is not None:
+        typer.echo(f"the replaced database is kept as {replaced_file}")
     if inspect_schema(url).age is SchemaAge.OLDER:
         typer.echo("the schema is older than the program: run `qos-oracle migrate` first")
     if result.block is not None:
@@ -128,7 +128,7 @@ def _check_database_is_unused(url: str) -> bool:
 
 
 def _build_result(
-    url: str, backup: Path, *, replaced: str | None = None, dry_run: bool = False
+    url: str, backup: Path, *, replaced_file: str | None = None, dry_run: bool = False
 ) -> DatabaseBackup:
     folded_block = None
     if not dry_run and inspect_schema(url).age is SchemaAge.CURRENT:
@@ -140,6 +140,6 @@ def _build_result(
         bytes=backup.stat().st_size,
         database=format_database_name(parse_database_url(url)),
         block=folded_block,
-        replaced=replaced,
+        replaced=replaced_file,
         dry_run=dry_run,
     )

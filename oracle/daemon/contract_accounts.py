@@ -87,9 +87,9 @@ class ContractAccounts:
                 # Expired entries are dropped. The number of other entries is bounded by the rate
                 # limit of calls.
                 self._no_code_until = {
-                    earlier_account: until
-                    for earlier_account, until in self._no_code_until.items()
-                    if until > now
+                    earlier_account: retry_time
+                    for earlier_account, retry_time in self._no_code_until.items()
+                    if retry_time > now
                 } | {account: now + _NO_CODE_SECONDS}
             return is_accepted is True
 

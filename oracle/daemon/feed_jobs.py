@@ -163,18 +163,18 @@ class FeedJobs:
         )
 
     def _compare_second_feed(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
-        second, call = self.second_feed, self._compare_call
-        if second is None:
+        second_feed, call = self.second_feed, self._compare_call
+        if second_feed is None:
             return ()
         if not call.is_pending:
             if cursor.compared_id >= cursor.settled_id:
                 return ()
             page_rows = self.records.config.feed.page_rows
-            call.start(lambda: second.poll(cursor.compared_id, page_rows, 1), "second feed")
+            call.start(lambda: second_feed.poll(cursor.compared_id, page_rows, 1), "second feed")
         finished_poll = _take_finished_poll(call, self.max_wait_seconds)
         if finished_poll is None:
             return ()
-        return compare_with_second_feed(self.records.store, finished_poll, second.name)
+        return compare_with_second_feed(self.records.store, finished_poll, second_feed.name)
 
     def _log_faults(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for fault in faults:

@@ -129,14 +129,14 @@ def _fold_shadow_rules(
     return advance_shadow_fold(store, stage.reader, shadow_fold, last_block)
 
 
-def _get_block_time(store: Store, shadow: ShadowFold, block: int) -> int:
+def _get_block_time(store: Store, shadow_fold: ShadowFold, block: int) -> int:
     """Return a block's time, or the time of the last event if the header is missing."""
     with store.read_transaction() as uow:
         stored_block = find_stored_block(uow, block)
-    last = shadow.fold.last
+    last_event = shadow_fold.fold.last
     if stored_block is not None:
         return stored_block.time
-    return 0 if last is None else last.time
+    return 0 if last_event is None else last_event.time
 
 
 def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":

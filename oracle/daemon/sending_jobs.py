@@ -67,11 +67,13 @@ class SendingJobs:
             return describe_step_result(key_alarm)
         transmitter = self.senders.transmitter
         sent_step = None if transmitter is None else run_step(transmitter, heads)
-        step = sent_step or plan_push(reporting, heads) or plan_objection_call(kickouts, heads)
-        step = step or plan_kickout_call(kickouts, heads)
-        if step is None and hot_set is not None:
-            step = plan_hot_set_calls(hot_set, heads)
-        return describe_step_result(step)
+        step_result = (
+            sent_step or plan_push(reporting, heads) or plan_objection_call(kickouts, heads)
+        )
+        step_result = step_result or plan_kickout_call(kickouts, heads)
+        if step_result is None and hot_set is not None:
+            step_result = plan_hot_set_calls(hot_set, heads)
+        return describe_step_result(step_result)
 
     def _update_held_report_reason(self, context: ReportingContext) -> None:
         """Update the reason why no report is sent, and log it when it changes."""
@@ -100,7 +102,9 @@ class SendingJobs:
             confirm_transactions(account_context, heads)
             for account_context in self.senders.account_contexts
         ]
-        return describe_step_result(next((step for step in steps if step is not None), None))
+        return describe_step_result(
+            next((step_result for step_result in steps if step_result is not None), None)
+        )
 
     def reconcile_nonces(self) -> TickFacts:
         """Compare the nonces of the accounts with the chain.
@@ -146,9 +150,13 @@ def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
         health.set_condition(Condition.SIMULATION_BLOCKED, blocked_reason)
 
 
-def describe_step_result(step: StepResult | None) -> TickFacts:
+def describe_step_result(step_result: StepResult | None) -> TickFacts:
     """Return the log fields of a step, or None if there was no step."""
-    if step is None:
+    if step_result is None:
         return None
-    tick_facts = {"did": step.action, "intent": step.intent_id, "detail": step.detail}
+    tick_facts = {
+        "did": step_result.action,
+        "intent": step_result.intent_id,
+        "detail": step_result.detail,
+    }
     return {name: fact for name, fact in tick_facts.items() if fact not in {None, ""}}

@@ -135,8 +135,10 @@ def get_call_key(call: Intent) -> tuple[str, str]:
 
 def find_pending_call_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
     """Return the keys of the calls that are unfinished, or that the operator holds."""
-    unfinished = uow.outbox.intents.list_unfinished(account)
-    return {get_call_key(intent) for intent in unfinished} | find_held_subjects(uow, account)
+    unfinished_intents = uow.outbox.intents.list_unfinished(account)
+    return {get_call_key(intent) for intent in unfinished_intents} | find_held_subjects(
+        uow, account
+    )
 
 
 def enqueue_calls(

@@ -64,7 +64,7 @@ def commit_window(
         FatalError: the cursor has moved, because another process writes into the database.
         TransientError: the final block of the heads is not on the indexed chain.
     """
-    decoded = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
+    decoded_events = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
     started_at = clock()
     blocks, last_block = window.range, window.last
     final_block_number = get_highest_final_block_number(heads, cursor)
@@ -75,14 +75,16 @@ def commit_window(
                     raise FatalError(
                         "another process moved the cursor; only one process may write"
                     )
-                _store_window(uow, folder, window, decoded)
+                _store_window(uow, folder, window, decoded_events)
                 if cursor is None:
                     record_fold_version(uow, folder.reader)
                 check_final_block(uow, select_final_block_to_store(window, heads, cursor))
                 with start_span("fold", first=blocks.first, last=blocks.last):
-                    stops = _collect_hook_stops(uow, folder, window, heads.latest.number)
-                    decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
-                    hook_notes = _fold_window(uow, folder, decoded, final_block_number, stops)
+                    hook_stops = _collect_hook_stops(uow, folder, window, heads.latest.number)
+                    decoded_events = merge_feed_events(uow, folder.reader, decoded_events, blocks)
+                    hook_notes = _fold_window(
+                        uow, folder, decoded_events, final_block_number, hook_stops
+                    )
                 folded_at = clock()
                 new_cursor = _move_cursor(uow, folder, window, heads, cursor)
             folder.set_cached_rows_cursor(new_cursor)
@@ -95,7 +97,7 @@ def commit_window(
         newest_number=heads.latest.number,
         final_number=final_block_number,
         log_count=len(window.logs),
-        event_counts=_count_events(decoded),
+        event_counts=_count_events(decoded_events),
         notes=hook_notes,
         fold_seconds=folded_at - started_at,
         commit_seconds=committed_at - folded_at,
@@ -148,13 +150,13 @@ def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
 
 
 def _store_window(
-    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, decoded: DecodedEvents
+    uow: UnitOfWork, folder: EventFolder, window: BlockWindow, decoded_events: DecodedEvents
 ) -> None:
     """Store the raw rows, headers, dead letters and coverage of a window."""
     uow.logs.append(window.logs)
     uow.calls.append(window.calls)
     uow.blocks.save(window.headers or [window.last])
-    uow.dead_letters.append(decoded.dead_letters)
+    uow.dead_letters.append(decoded_events.dead_letters)
     record_window(uow, folder.scope, window)
     clear_block_refusal(uow, window.range)
 
@@ -162,21 +164,25 @@ def _store_window(
 def _fold_window(
     uow: UnitOfWork,
     folder: EventFolder,
-    decoded: DecodedEvents,
+    decoded_events: DecodedEvents,
     final_block_number: int,
-    stops: HookStops,
+    hook_stops: HookStops,
 ) -> tuple[HookNote, ...]:
     """Fold events, call the hooks at their blocks, and return a note of each hook's writes."""
     hook_notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
-        for hook in stops.get_hooks_at_block(block):
+        for hook in hook_stops.get_hooks_at_block(block):
             hook_note = hook.on_block(uow, contract_state, block, final_block_number)
             if hook_note is not None:
                 hook_notes.append(hook_note)
 
     folder.fold_events(
-        uow, decoded, final_number=final_block_number, stops=stops.blocks, on_stop=run_hooks
+        uow,
+        decoded_events,
+        final_number=final_block_number,
+        stops=hook_stops.blocks,
+        on_stop=run_hooks,
     )
     return tuple(hook_notes)
 
@@ -186,7 +192,7 @@ def _collect_hook_stops(
 ) -> HookStops:
     """Call `on_window` of each hook, and return the blocks at which to call the hooks."""
     headers = window.headers
-    stops = HookStops()
+    hook_stops = HookStops()
     previous_block = (
         uow.blocks.find_canonical(window.range.first - 1) if headers and folder.hooks else None
     )
@@ -194,8 +200,8 @@ def _collect_hook_stops(
         headers = [previous_block, *headers]
     for hook in folder.hooks:
         hook.on_window(uow, headers, window.last, newest_block)
-        stops.add(hook, hook.select_stop_blocks(headers, newest_block))
-    return stops
+        hook_stops.add(hook, hook.select_stop_blocks(headers, newest_block))
+    return hook_stops
 
 
 def _move_cursor(
@@ -212,9 +218,11 @@ def _move_cursor(
     return uow.cursor.get()
 
 
-def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
+def _count_events(decoded_events: DecodedEvents) -> Mapping[str, int]:
     """Return the number of events by type; types are named as in the JSON lines."""
-    event_type_counts = Counter(map(type, [*decoded.events, *decoded.contract_events]))
+    event_type_counts = Counter(
+        map(type, [*decoded_events.events, *decoded_events.contract_events])
+    )
     return {
         _BEFORE_CAPITAL.sub("_", event_type.__name__).lower(): event_type_counts[event_type]
         for event_type in event_type_counts

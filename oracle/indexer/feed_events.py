@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 def merge_feed_events(
-    uow: UnitOfWork, reader: EventReader, decoded: DecodedEvents, blocks: BlockRange
+    uow: UnitOfWork, reader: EventReader, decoded_events: DecodedEvents, blocks: BlockRange
 ) -> DecodedEvents:
     """Return the chain and feed events in these blocks, sorted by position."""
     if reader.feed is None:
-        return decoded
+        return decoded_events
     feed_events: list[DomainEvent] = []
     feed_rows = uow.feed.list_rows_of_blocks(blocks.first, blocks.last)
     for stream, rows in groupby(feed_rows, key=attrgetter("stream")):
@@ -51,10 +51,12 @@ def merge_feed_events(
             _build_feed_span(uow, stream, list(rows), reader.feed)
         )
     if not feed_events:
-        return decoded
+        return decoded_events
     # Positions sort rows by stream, then by id, because the ids of a later stream may start low
     # again.
-    return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
+    return replace(
+        decoded_events, events=sorted([*decoded_events.events, *feed_events], key=attrgetter("at"))
+    )
 
 
 def _build_feed_span(

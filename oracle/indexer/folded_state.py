@@ -158,19 +158,19 @@ def _fold_remaining_blocks(
     if first_block > last_block:
         return
     remaining_blocks = BlockRange(first_block, last_block)
-    for blocks, _, decoded in iterate_decoded_chunks(uow, reader, remaining_blocks):
+    for blocks, _, decoded_events in iterate_decoded_chunks(uow, reader, remaining_blocks):
         if state.snapshot_block is not None:
-            _load_omitted_rows(uow, state, decoded, state.snapshot_block)
-        state.fold.fold_events(decoded.events)
-        state.contract_state.fold_block(blocks.last, decoded.contract_events, journal=False)
+            _load_omitted_rows(uow, state, decoded_events, state.snapshot_block)
+        state.fold.fold_events(decoded_events.events)
+        state.contract_state.fold_block(blocks.last, decoded_events.contract_events, journal=False)
         # The changes are not stored; draining them only frees memory.
         state.record_changes()
         state.contract_state.drain_changes()
-        state.dead_letter_blocks.extend(letter.block for letter in decoded.dead_letters)
+        state.dead_letter_blocks.extend(letter.block for letter in decoded_events.dead_letters)
 
 
 def _load_omitted_rows(
-    uow: UnitOfWork, state: FoldedState, decoded: DecodedEvents, snapshot_block: int
+    uow: UnitOfWork, state: FoldedState, decoded_events: DecodedEvents, snapshot_block: int
 ) -> None:
     """Load the rows that the events refer to but that are not in the snapshot.
 
@@ -178,10 +178,10 @@ def _load_omitted_rows(
         _ChangedRowError: one of these rows has changed since the snapshot.
     """
     ledger, rules = state.fold.ledger, state.fold.rules
-    task_keys = collect_task_keys(decoded.events)
+    task_keys = collect_task_keys(decoded_events.events)
     _load_tasks(uow, ledger.tasks, task_keys, snapshot_block)
     known_tasks = {key: ledger.tasks[key] for key in task_keys & ledger.tasks.keys()}
-    group_keys = collect_open_group_keys(decoded.events, known_tasks, rules)
+    group_keys = collect_open_group_keys(decoded_events.events, known_tasks, rules)
     for group in uow.groups.get_many(group_keys - ledger.groups.keys()).values():
         member_tasks = uow.tasks.get_many(group.tasks).values()
         if any(task.seen_at <= snapshot_block for task in member_tasks):

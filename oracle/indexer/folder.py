@@ -96,7 +96,7 @@ class EventFolder:
     def fold_events(
         self,
         uow: UnitOfWork,
-        decoded: DecodedEvents,
+        decoded_events: DecodedEvents,
         *,
         final_number: int,
         stops: Sequence[BlockRef] = (),
@@ -109,8 +109,8 @@ class EventFolder:
         below the range, it is called before the fold. The caller moves the cursor.
         """
         contract_state = self._load_contract_state(uow)
-        self._load_rows(uow, decoded.events)
-        remaining_events = decoded
+        self._load_rows(uow, decoded_events.events)
+        remaining_events = decoded_events
         for stop in stops:
             events_up_to_stop, remaining_events = _split_events_at_block(
                 remaining_events, stop.number
@@ -191,19 +191,21 @@ def _select_rows(row_by_key: dict[Key, Row], keys: set[Key]) -> dict[Key, Row]:
 
 
 def _split_events_at_block(
-    decoded: DecodedEvents, block_number: int
+    decoded_events: DecodedEvents, block_number: int
 ) -> tuple[DecodedEvents, DecodedEvents]:
     """Split events into those up to `block_number` and those above it."""
-    event_index = bisect_right(decoded.events, block_number, key=_get_block_number)
+    event_index = bisect_right(decoded_events.events, block_number, key=_get_block_number)
     contract_event_index = bisect_right(
-        decoded.contract_events, block_number, key=_get_block_number
+        decoded_events.contract_events, block_number, key=_get_block_number
     )
     return (
         DecodedEvents(
-            decoded.events[:event_index], decoded.contract_events[:contract_event_index]
+            decoded_events.events[:event_index],
+            decoded_events.contract_events[:contract_event_index],
         ),
         DecodedEvents(
-            decoded.events[event_index:], decoded.contract_events[contract_event_index:]
+            decoded_events.events[event_index:],
+            decoded_events.contract_events[contract_event_index:],
         ),
     )
 

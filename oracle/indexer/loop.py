@@ -336,24 +336,24 @@ def _confirm_safe_block(
     fork_context: ForkContext, heads: Heads, window: BlockWindow | None
 ) -> BlockRef | None:
     """Return the safe block if it is indexed and another provider has it, else None."""
-    safe = heads.safe
-    if safe is None:
+    safe_block = heads.safe
+    if safe_block is None:
         return None
     with fork_context.store.read_transaction() as uow:
         known_blocks = [
-            uow.blocks.find_canonical(safe.number),
+            uow.blocks.find_canonical(safe_block.number),
             *([] if window is None else window.headers),
         ]
-    if safe.hash not in {block.hash for block in known_blocks if block is not None}:
+    if safe_block.hash not in {block.hash for block in known_blocks if block is not None}:
         return None
-    second_witness = fork_context.chain.fetch_second_witness(safe.number, heads.endpoint)
+    second_witness = fork_context.chain.fetch_second_witness(safe_block.number, heads.endpoint)
     has_single_provider = count_providers(fork_context.chain) < MIN_PROVIDERS
     is_confirmed = (
         has_single_provider
         if second_witness is None
-        else second_witness.block is not None and second_witness.block.hash == safe.hash
+        else second_witness.block is not None and second_witness.block.hash == safe_block.hash
     )
-    return safe if is_confirmed else None
+    return safe_block if is_confirmed else None
 
 
 def _get_next_block_number(uow: UnitOfWork) -> int:

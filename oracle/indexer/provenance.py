@@ -43,10 +43,10 @@ def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
     hash_by_number = get_block_hashes(window.logs)
     hash_by_number |= {call.block: call.block_hash for call in window.calls}
     hash_by_number |= {block.number: block.hash for block in [*window.headers, window.last]}
-    proven = [
+    proven_blocks = [
         (number, hash_by_number[number]) for number in window.proven if number in hash_by_number
     ]
-    uow.verified_blocks.save(proven, VerificationLevel.PROVEN, window.endpoint)
+    uow.verified_blocks.save(proven_blocks, VerificationLevel.PROVEN, window.endpoint)
 
 
 def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:

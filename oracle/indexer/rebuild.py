@@ -65,11 +65,11 @@ def check_raw_rows_complete(
         raise IncompleteLogsError(f"raw rows: {damage_text}; {_format_repair_advice(spans)}")
 
 
-def describe_damaged_rows(kind: str, first: int, last: int, missing: int) -> str:
+def describe_damaged_rows(kind: str, first: int, last: int, missing_count: int) -> str:
     """Return how the rows of a damaged span differ; the arguments are those of `DamagedSpan`."""
     return (
         f"the {_NAME_BY_KIND[kind]} of blocks {first} to {last} differ from those that were "
-        f"committed ({_describe_missing_rows(missing)})"
+        f"committed ({_describe_missing_rows(missing_count)})"
     )
 
 
@@ -271,12 +271,14 @@ def fold_stored_rows(
     final_number = -1 if cursor is None or cursor.final_number is None else cursor.final_number
     hook_check = hook_check or _HookCheck(())
     log_count = 0
-    for chunk, chunk_log_count, decoded in iterate_decoded_chunks(uow, folder.reader, blocks):
-        uow.dead_letters.append(decoded.dead_letters)
+    for chunk, chunk_log_count, decoded_events in iterate_decoded_chunks(
+        uow, folder.reader, blocks
+    ):
+        uow.dead_letters.append(decoded_events.dead_letters)
         stop_blocks = hook_check.collect_stop_blocks(uow, chunk)
         folder.fold_events(
             uow,
-            decoded,
+            decoded_events,
             final_number=final_number,
             stops=stop_blocks,
             on_stop=hook_check.compare_at_block,

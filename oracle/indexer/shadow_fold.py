@@ -65,18 +65,20 @@ class ShadowFold:
         """Return the state before the first block."""
         return cls(Fold(rules), keeps_all=keeps_all or rules.close == "terminal")
 
-    def fold_chunk(self, uow: UnitOfWork, blocks: BlockRange, decoded: DecodedEvents) -> None:
+    def fold_chunk(
+        self, uow: UnitOfWork, blocks: BlockRange, decoded_events: DecodedEvents
+    ) -> None:
         """Fold the events of a chunk that follows `block`.
 
         Raises:
             _DroppedTaskError: an event refers to a task that was dropped.
         """
         if not self.keeps_all:
-            missing_keys = collect_task_keys(decoded.events) - self.fold.ledger.tasks.keys()
+            missing_keys = collect_task_keys(decoded_events.events) - self.fold.ledger.tasks.keys()
             stored_tasks = uow.tasks.get_many(missing_keys).values()
             if any(task.seen_at <= self.block for task in stored_tasks):
                 raise _DroppedTaskError
-        self.fold.fold_events(decoded.events)
+        self.fold.fold_events(decoded_events.events)
         self.fold.drain_changes()
         self.block = blocks.last
 
@@ -94,33 +96,35 @@ class ShadowFold:
 
 
 def advance_shadow_fold(
-    store: Store, reader: EventReader, shadow: ShadowFold, last_block: int
+    store: Store, reader: EventReader, shadow_fold: ShadowFold, last_block: int
 ) -> ShadowFold:
     """Continue a shadow fold up to the final block `last_block`, and return it.
 
     The result is a new object if the fold had to start again.
     """
     try:
-        _advance_shadow_to_block(store, reader, shadow, last_block)
+        _advance_shadow_to_block(store, reader, shadow_fold, last_block)
     except _DroppedTaskError:
-        shadow = ShadowFold.start(shadow.fold.rules, keeps_all=True)
-        _advance_shadow_to_block(store, reader, shadow, last_block)
-    return shadow
+        shadow_fold = ShadowFold.start(shadow_fold.fold.rules, keeps_all=True)
+        _advance_shadow_to_block(store, reader, shadow_fold, last_block)
+    return shadow_fold
 
 
 def _advance_shadow_to_block(
-    store: Store, reader: EventReader, shadow: ShadowFold, last_block: int
+    store: Store, reader: EventReader, shadow_fold: ShadowFold, last_block: int
 ) -> None:
-    while shadow.block < last_block:
+    while shadow_fold.block < last_block:
         with store.read_transaction() as uow:
-            first_block = shadow.block + 1
+            first_block = shadow_fold.block + 1
             step_end_block = uow.logs.find_block_of_nth_log(first_block, LOGS_PER_STEP)
             end_block = last_block if step_end_block is None else min(step_end_block, last_block)
-            for blocks, _, decoded in iterate_decoded_chunks(
+            for blocks, _, decoded_events in iterate_decoded_chunks(
                 uow, reader, BlockRange(first_block, end_block)
             ):
-                shadow.fold_chunk(uow, blocks, decoded)
-            shadow.drop_ended_tasks(uow.logs.find_block_of_nth_last_log(end_block, KEPT_LOGS) or 0)
+                shadow_fold.fold_chunk(uow, blocks, decoded_events)
+            shadow_fold.drop_ended_tasks(
+                uow.logs.find_block_of_nth_last_log(end_block, KEPT_LOGS) or 0
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ class ShadowStage:
         fold.ledger.groups.update((group.group, group) for group in packed_state.groups)
         return ShadowFold(fold, stored_shadow.block, stored_shadow.keeps_all)
 
-    def save(self, shadow: ShadowFold, refold_count: int) -> None:
+    def save(self, shadow_fold: ShadowFold, refold_count: int) -> None:
         """Store a shadow fold.
 
         `refold_count` is the number of refolds of the database when the shadow fold was loaded.
@@ -161,19 +165,21 @@ class ShadowStage:
         Raises:
             OSError: the folder cannot be written.
         """
-        ledger = shadow.fold.ledger
-        version = compute_snapshot_version(self.reader, shadow.fold.rules)
+        ledger = shadow_fold.fold.ledger
+        version = compute_snapshot_version(self.reader, shadow_fold.fold.rules)
         state = encode_state(
             PackedState(
                 nodes=ledger.nodes.values(),
                 tasks=ledger.tasks.values(),
                 groups=ledger.groups.values(),
-                last=shadow.fold.last,
+                last=shadow_fold.fold.last,
                 kicks=(),
                 detector=ledger.detector,
             )
         )
-        stored_shadow = _StoredShadow(version, refold_count, shadow.block, shadow.keeps_all, state)
+        stored_shadow = _StoredShadow(
+            version, refold_count, shadow_fold.block, shadow_fold.keeps_all, state
+        )
         path = self._build_path(version)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_file_atomically(path, append_digest(msgspec.msgpack.encode(stored_shadow)))

@@ -32,8 +32,8 @@ def iterate_stored_events(
     uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> Iterator[DomainEvent]:
     """Yield the events of these blocks in order of position."""
-    for _, _, decoded in iterate_decoded_chunks(uow, reader, blocks):
-        yield from decoded.events
+    for _, _, decoded_events in iterate_decoded_chunks(uow, reader, blocks):
+        yield from decoded_events.events
 
 
 def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:

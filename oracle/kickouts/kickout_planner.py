@@ -121,8 +121,8 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
         # The contract has already accepted a newer round, but it is not indexed yet.
         return None
     steps: list[StepResult] = []
-    for step in _iter_plan_results(context, plan_inputs, contract_status):
-        steps.append(step)
+    for step_result in _iter_plan_results(context, plan_inputs, contract_status):
+        steps.append(step_result)
         if len(steps) == _MAX_CALLS_PER_STEP:
             break
     return merge_results("kickouts", steps)
@@ -133,18 +133,18 @@ def _iter_plan_results(
 ) -> Iterator[StepResult]:
     last_round = plan_inputs.last_round
     for case in plan_inputs.cases:
-        step = plan_accusation_clearing(context, case, last_round)
-        if step is None and not plan_inputs.is_holding_reports:
-            step = plan_execution(context, case, last_round, contract_status) or plan_accusation(
-                context, case, last_round
-            )
-        if step is not None:
-            yield step
+        step_result = plan_accusation_clearing(context, case, last_round)
+        if step_result is None and not plan_inputs.is_holding_reports:
+            step_result = plan_execution(
+                context, case, last_round, contract_status
+            ) or plan_accusation(context, case, last_round)
+        if step_result is not None:
+            yield step_result
     if not plan_inputs.is_holding_reports:
         for kick in plan_inputs.retriable_kicks:
-            step = plan_retry(context, kick, contract_status)
-            if step is not None:
-                yield step
+            step_result = plan_retry(context, kick, contract_status)
+            if step_result is not None:
+                yield step_result
 
 
 def plan_accusation(
@@ -284,8 +284,10 @@ def find_kickout_call_in_flight(
     context: KickoutContext, uow: UnitOfWork, subject: str
 ) -> Intent | None:
     """Return the call about this node that was planned and is not final yet, or None."""
-    unfinished = uow.outbox.intents.list_unfinished(context.account_context.account)
-    return next((intent for intent in unfinished if intent.request.subject == subject), None)
+    unfinished_intents = uow.outbox.intents.list_unfinished(context.account_context.account)
+    return next(
+        (intent for intent in unfinished_intents if intent.request.subject == subject), None
+    )
 
 
 def _has_open_or_held_call(context: KickoutContext, node: str, kind: str) -> bool:

@@ -285,8 +285,8 @@ def _load_events(
         block_range = BlockRange(block, block)
         matching_events = [
             event
-            for _, _, decoded in iterate_decoded_chunks(uow, archive.reader, block_range)
-            for event in decoded.events
+            for _, _, decoded_events in iterate_decoded_chunks(uow, archive.reader, block_range)
+            for event in decoded_events.events
             if _is_about_tasks(event, task_keys, group_keys)
         ]
         event_places = {(event.at.tx, event.at.log) for event in matching_events}
@@ -425,8 +425,8 @@ def _find_signature(
     uow: UnitOfWork, objection: Objected, domain: Domain
 ) -> tuple[int, bytes] | None:
     """Return the deadline and the node's signature, or None if no signature is stored."""
-    for posted in uow.objection_inbox.list_for_node(objection.node):
-        statement = build_objection_statement(posted)
+    for posted_objection in uow.objection_inbox.list_for_node(objection.node):
+        statement = build_objection_statement(posted_objection)
         if (statement.due_since, statement.reason, statement.text, statement.seq) != (
             objection.due_since,
             objection.reason,
@@ -435,7 +435,9 @@ def _find_signature(
         ):
             continue
         digest = statement.compute_digest(domain)
-        signature = normalize_statement_signature(posted.signature, digest, objection.node)
+        signature = normalize_statement_signature(
+            posted_objection.signature, digest, objection.node
+        )
         if signature is not None:
             return statement.deadline, signature
     return None

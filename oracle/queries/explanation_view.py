@@ -67,14 +67,14 @@ def build_explanation_view(
 
 
 def _build_pool_view(explanation: Explanation) -> ScorePoolView:
-    spread = explanation.creator_spread
+    creator_spread = explanation.creator_spread
     return ScorePoolView(
         scores=list(explanation.pool),
         sum=sum(explanation.pool),
         size=explanation.rules.pool_size,
-        creators=spread.creators,
-        most_of_one_creator=spread.max_per_creator,
-        decisive_of_one_creator=spread.decisive_scores,
+        creators=creator_spread.creators,
+        most_of_one_creator=creator_spread.max_per_creator,
+        decisive_of_one_creator=creator_spread.decisive_scores,
         entries=[_build_score_view(explanation, entry) for entry in explanation.scores],
     )
 

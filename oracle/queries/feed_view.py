@@ -110,6 +110,6 @@ def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
         "feed proof",
         "none: rows of a feed, and omissions, cannot be proven",
     )
-    first = "no row yet" if feed.first_id is None else f"from row {feed.first_id}"
+    first_row_text = "no row yet" if feed.first_id is None else f"from row {feed.first_id}"
     rows = f"{feed.folded_rows} rows folded, {feed.waiting_rows} waiting"
-    yield "feed", f"{first}, settled to {feed.settled_id}, {rows}"
+    yield "feed", f"{first_row_text}, settled to {feed.settled_id}, {rows}"

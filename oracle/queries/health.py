@@ -159,9 +159,9 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
             yield HealthFinding(
                 Condition.HELD, f"period {hold.period}: {hold.reason}; {action_text}"
             )
-    disputed = [hold for hold in waiting_holds if hold.is_disputed]
-    if disputed:
-        yield HealthFinding(Condition.HELD, format_disputed_reports(disputed))
+    disputed_holds = [hold for hold in waiting_holds if hold.is_disputed]
+    if disputed_holds:
+        yield HealthFinding(Condition.HELD, format_disputed_reports(disputed_holds))
 
 
 def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:

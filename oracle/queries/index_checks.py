@@ -60,8 +60,8 @@ def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> GapsAnswer | None:
             for span in spans
         ],
         unread=[
-            BlockRangeEntry(first=unread.first, last=unread.last)
-            for unread in uow.coverage.list_gaps(scope.id, blocks.first, blocks.last)
+            BlockRangeEntry(first=unread_range.first, last=unread_range.last)
+            for unread_range in uow.coverage.list_gaps(scope.id, blocks.first, blocks.last)
         ],
         headers=_find_blocks_with_broken_links(uow, cursor, blocks),
         mismatched_logs=_find_conflicting_blocks(uow, blocks),
@@ -112,9 +112,14 @@ def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
 
 def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:
     mismatches = []
-    newest = uow.blocks.find_newest()
-    if newest is None or (newest.number, newest.hash) != (cursor.number, cursor.hash):
-        newest_text = "none" if newest is None else f"{newest.number} {newest.hash}"
+    newest_block = uow.blocks.find_newest()
+    if newest_block is None or (newest_block.number, newest_block.hash) != (
+        cursor.number,
+        cursor.hash,
+    ):
+        newest_text = (
+            "none" if newest_block is None else f"{newest_block.number} {newest_block.hash}"
+        )
         mismatches.append(
             f"the cursor is at {cursor.number} {cursor.hash}, but the newest header is "
             f"{newest_text}"
@@ -169,11 +174,11 @@ def refold_into_temporary_store(
             with store.transaction() as writer:
                 event_folder = EventFolder(rules, reader)
                 indexed_blocks = BlockRange(0, cursor.number)
-                for blocks, chunk_log_count, decoded in iterate_decoded_chunks(
+                for blocks, chunk_log_count, decoded_events in iterate_decoded_chunks(
                     uow, reader, indexed_blocks
                 ):
-                    writer.dead_letters.append(decoded.dead_letters)
-                    event_folder.fold_events(writer, decoded, final_number=final_number)
+                    writer.dead_letters.append(decoded_events.dead_letters)
+                    event_folder.fold_events(writer, decoded_events, final_number=final_number)
                     log_count += chunk_log_count
                     progress(blocks.last, cursor.number)
                 writer.undo.prune_journal_to(min(final_number, cursor.number))

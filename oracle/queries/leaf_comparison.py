@@ -247,8 +247,8 @@ def _decode_digest(leaves: LeafPieces, piece: int) -> PieceDigest:
     )
 
 
-def _decode_leaf(encoded: bytes | None) -> ProofLeaf | None:
-    return None if encoded is None else ProofLeaf.from_leaf(NodeLeaf.decode(encoded))
+def _decode_leaf(encoded_leaf: bytes | None) -> ProofLeaf | None:
+    return None if encoded_leaf is None else ProofLeaf.from_leaf(NodeLeaf.decode(encoded_leaf))
 
 
 def _list_field_differences(model: ApiModel, other_model: ApiModel) -> list[FieldDifference]:

@@ -155,13 +155,13 @@ def _build_round(
             f"round {accepted_round.round}: the time of its block {accepted_round.as_of} is not "
             "stored; prove another round"
         )
-    folded = fold_state_up_to(
+    folded_state = fold_state_up_to(
         uow, archive.reader, archive.rules, as_of.number, max_logs=archive.max_logs
     )
-    nodes = folded.fold.ledger.nodes
+    nodes = folded_state.fold.ledger.nodes
     leaves = iter_linked_leaves(
         (nodes[address] for address in sorted(nodes)),
-        build_folded_scoring_context(uow, folded, as_of.time, archive.kickout_policy),
+        build_folded_scoring_context(uow, folded_state, as_of.time, archive.kickout_policy),
         keccak,
     )
     return ProvableRound(

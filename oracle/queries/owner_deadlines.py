@@ -50,17 +50,17 @@ class OwnerDeadline(NamedTuple):
 
 
 def describe_owner_action(
-    summary: NodeSummary, view: NodeView, posted: PostedEntry | None = None
+    summary: NodeSummary, view: NodeView, posted_entry: PostedEntry | None = None
 ) -> str:
     """Return what the owner has to do and by when, or why the owner has to do nothing.
 
-    `posted` is an objection to the due kickout that was posted to this reporter and is not on the
-    chain yet, or None.
+    `posted_entry` is an objection to the due kickout that was posted to this reporter and is not
+    on the chain yet, or None.
     """
     if summary.is_expelled or view.row.state == "kicked_out":
         return _describe_expulsion(summary, view)
     if summary.node_scores.is_kickout_due:
-        return _describe_due_kickout_action(summary, view, posted)
+        return _describe_due_kickout_action(summary, view, posted_entry)
     if summary.kick_at is not None and view.row.qos is not None:
         return (
             "Nothing, as long as the scores stay like this: once the next round shows them, no "
@@ -101,7 +101,7 @@ def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
 
 
 def _describe_due_kickout_action(
-    summary: NodeSummary, view: NodeView, posted: PostedEntry | None
+    summary: NodeSummary, view: NodeView, posted_entry: PostedEntry | None
 ) -> str:
     """Return what the owner of a node whose kickout is due should do."""
     delay = view.objection_delay
@@ -113,7 +113,7 @@ def _describe_due_kickout_action(
         )
         return f"Nothing: the node stays. {capitalize_first(summary.obstacle)}.{acceptance_text}"
     if summary.kick_at is None:
-        return _describe_action_before_accusation(summary, view, posted)
+        return _describe_action_before_accusation(summary, view, posted_entry)
     if summary.kick_at <= summary.time:
         return (
             f"At once: {_format_score_recovery(summary)}. Any account may kick the node out now."
@@ -127,7 +127,7 @@ def _describe_due_kickout_action(
 
 
 def _describe_action_before_accusation(
-    summary: NodeSummary, view: NodeView, posted: PostedEntry | None
+    summary: NodeSummary, view: NodeView, posted_entry: PostedEntry | None
 ) -> str:
     delay = view.objection_delay
     recovery_text = _format_score_recovery(summary)
@@ -143,7 +143,7 @@ def _describe_action_before_accusation(
             f"{_THIS_REPORTER} does not accuse the node before {format_time(delay.until)}. "
             f"Others {_describe_accusation(summary)}."
         )
-    if (delay is not None and delay.objection is not None) or _is_under_way(posted):
+    if (delay is not None and delay.objection is not None) or _is_under_way(posted_entry):
         return (
             "Wait for the answer to the objection, and keep the node answering: until then, "
             f"{_THIS_REPORTER} does not accuse it. Others {_describe_accusation(summary)}. To "
@@ -198,28 +198,28 @@ def _format_deadline(preposition: str, deadline: int, time: int) -> str:
 def list_owner_deadlines(
     summary: NodeSummary,
     view: NodeView,
-    posted: PostedEntry | None,
+    posted_entry: PostedEntry | None,
     rules_times: Iterable[int],
 ) -> list[OwnerDeadline]:
     """Return the steps of a due kickout, followed by the deadlines, earliest first.
 
-    `posted` is an objection to the due kickout that was posted to this reporter and is not on the
-    chain yet, or None. `rules_times` are the times at which announced rules can take effect at the
-    earliest.
+    `posted_entry` is an objection to the due kickout that was posted to this reporter and is not
+    on the chain yet, or None. `rules_times` are the times at which announced rules can take effect
+    at the earliest.
     """
     deadlines = (
         deadline
-        for deadline in _iterate_owner_deadlines(summary, view, posted, rules_times)
+        for deadline in _iterate_owner_deadlines(summary, view, posted_entry, rules_times)
         if deadline.time >= summary.time
     )
     return [
-        *_iterate_kickout_steps(summary, view, posted),
+        *_iterate_kickout_steps(summary, view, posted_entry),
         *sorted(deadlines, key=lambda deadline: deadline.time),
     ]
 
 
 def _iterate_kickout_steps(
-    summary: NodeSummary, view: NodeView, posted: PostedEntry | None
+    summary: NodeSummary, view: NodeView, posted_entry: PostedEntry | None
 ) -> Iterator[OwnerDeadline]:
     due_since = view.kickout.due_since
     if due_since is None or not summary.node_scores.is_kickout_due or summary.is_expelled:
@@ -229,11 +229,13 @@ def _iterate_kickout_steps(
     if objection is not None:
         step_text = f"objection {objection.seq}, {describe_objection_state(objection)}"
         yield OwnerDeadline("At", objection.time, step_text, "objections")
-    elif posted is not None:
+    elif posted_entry is not None:
         step_text = "an objection was posted to this reporter, which brings it on the chain"
-        if posted.state is PostedState.ENDED:
-            step_text = f"an objection was posted, and is not on the chain: {posted.ended_reason}"
-        yield OwnerDeadline("At", posted.received_at, step_text, "objections")
+        if posted_entry.state is PostedState.ENDED:
+            step_text = (
+                f"an objection was posted, and is not on the chain: {posted_entry.ended_reason}"
+            )
+        yield OwnerDeadline("At", posted_entry.received_at, step_text, "objections")
 
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
@@ -248,8 +250,8 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
     return f"a kickout is due: this reporter does not accuse the node yet, but others {accusation}"
 
 
-def _is_under_way(posted: PostedEntry | None) -> bool:
-    return posted is not None and posted.state is not PostedState.ENDED
+def _is_under_way(posted_entry: PostedEntry | None) -> bool:
+    return posted_entry is not None and posted_entry.state is not PostedState.ENDED
 
 
 def _find_relevant_objection(view: NodeView) -> ObjectionEntry | None:
@@ -275,7 +277,10 @@ def _is_refuted(view: NodeView) -> bool:
 
 
 def _iterate_owner_deadlines(
-    summary: NodeSummary, view: NodeView, posted: PostedEntry | None, rules_times: Iterable[int]
+    summary: NodeSummary,
+    view: NodeView,
+    posted_entry: PostedEntry | None,
+    rules_times: Iterable[int],
 ) -> Iterator[OwnerDeadline]:
     back_at = summary.node_scores.back_at
     if back_at is not None:
@@ -285,7 +290,7 @@ def _iterate_owner_deadlines(
     if (
         objection_deadline is not None
         and _find_relevant_objection(view) is None
-        and not _is_under_way(posted)
+        and not _is_under_way(posted_entry)
     ):
         yield OwnerDeadline(
             "Until", objection_deadline, _describe_how_to_object(summary), "objections"

@@ -42,8 +42,8 @@ def _describe_time(time: int | None) -> str:
 
 def _describe_kickout(leaf: ProofLeaf) -> str:
     due_since = leaf.kickout_due_since
-    due = "no" if due_since is None else f"since {format_time(due_since)}"
-    return f"{due}, held until an operator decides" if leaf.is_held else due
+    due_text = "no" if due_since is None else f"since {format_time(due_since)}"
+    return f"{due_text}, held until an operator decides" if leaf.is_held else due_text
 
 
 def _describe_state(leaf: ProofLeaf) -> str:

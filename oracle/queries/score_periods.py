@@ -103,7 +103,7 @@ def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
     """Return the score period of history points; the first point precedes the period."""
-    falls = [
+    fall_marks = [
         mark
         for mark in marks
         if ReliabilityCause(mark.cause) in FALL_CAUSES and mark.before != mark.after
@@ -116,8 +116,8 @@ def _build_score_period(
         lowest_qos=min(point.qos for point in points),
         qos_after=last_point.qos,
         parts=[],
-        falls=falls,
-        has_recovered=bool(falls)
+        falls=fall_marks,
+        has_recovered=bool(fall_marks)
         and last_point.reliability > first_point.reliability - _MIN_CHANGE,
     )
     return period._replace(parts=_split_change_by_cause(first_point, last_point, period.change))

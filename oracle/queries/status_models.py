@@ -50,19 +50,19 @@ class HaltClearance(ApiModel):
 
 
 def build_halt_view(halt: Halt) -> HaltView:
-    evidence, cleared = halt.evidence, halt.cleared
+    evidence, clear_record = halt.evidence, halt.cleared
     return HaltView(
         name=halt.name,
-        active=cleared is None,
+        active=clear_record is None,
         since_block=halt.since_block,
         since_time=halt.since_time,
         reason=halt.reason,
         block=None if evidence is None else evidence.block,
         our_hash=None if evidence is None else evidence.our_hash,
         their_hash=None if evidence is None else evidence.their_hash,
-        cleared_time=None if cleared is None else cleared.time,
-        cleared_by=None if cleared is None else cleared.by,
-        cleared_reason=None if cleared is None else cleared.reason,
+        cleared_time=None if clear_record is None else clear_record.time,
+        cleared_by=None if clear_record is None else clear_record.by,
+        cleared_reason=None if clear_record is None else clear_record.reason,
     )
 
 

@@ -202,9 +202,9 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
     )
     return next(
         (
-            f"its {name} is {actual}, but {expected} by the events"
-            for name, expected, actual in comparisons
-            if expected is not None and expected != actual
+            f"its {name} is {actual_value}, but {expected_value} by the events"
+            for name, expected_value, actual_value in comparisons
+            if expected_value is not None and expected_value != actual_value
         ),
         None,
     )

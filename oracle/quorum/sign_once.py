@@ -123,7 +123,7 @@ def _can_sign_statement(
     return True
 
 
-def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> None:
+def _log_conflict_refusal(record: SignedStatement, earlier_statement: SignedStatement) -> None:
     """Log that a statement was not signed because an earlier one may still be accepted on chain.
 
     See tests/faults/sending/cases.toml#f61.
@@ -132,6 +132,6 @@ def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> 
     get_logger().warning(
         "conflicting_statement_refused",
         round=record.round,
-        signed=earlier.digest,
+        signed=earlier_statement.digest,
         asked=record.digest,
     )

@@ -113,7 +113,7 @@ def plan_push(
         context.quorum.missing.clear()
         # The key is requested again only for the next report.
         context.quorum.missing.refusal_reason = None
-    step = (
+    step_result = (
         (
             mark_landed_reports(context, heads, stored_reports)
             or mark_missed_reports(context, stored_reports)
@@ -121,13 +121,13 @@ def plan_push(
         if mark_outcomes
         else None
     )
-    if step is None and not has_no_work:
-        step = _sign_and_plan_push(
+    if step_result is None and not has_no_work:
+        step_result = _sign_and_plan_push(
             context, heads, stored_reports, push_in_flight, mark_outcomes=mark_outcomes
         )
-    if step is None:
+    if step_result is None:
         refetch_recent_statements(context.quorum, stored_reports)
-    return step
+    return step_result
 
 
 def _sign_and_plan_push(
@@ -143,11 +143,11 @@ def _sign_and_plan_push(
     A push in flight does not prevent signing, because the other reporters may be ahead.
     """
     status = context.quorum.fetch_contract_status()
-    step = (
+    step_result = (
         mark_unsigned_reports_as_missed(context, stored_reports, status) if mark_outcomes else None
     )
-    if step is not None:
-        return step
+    if step_result is not None:
+        return step_result
     scheduled_report = _find_publishable_report(context, heads, stored_reports, status)
     if scheduled_report is None:
         return None

@@ -186,18 +186,18 @@ class EndpointPool:
         combined_failure.retry_after = self._endpoints.compute_seconds_until_usable(failures)
         raise combined_failure
 
-    def list_other_endpoints(self, excluded: str) -> list[Endpoint]:
-        """Return the usable endpoints other than `excluded`, best first.
+    def list_other_endpoints(self, excluded_endpoint: str) -> list[Endpoint]:
+        """Return the usable endpoints other than `excluded_endpoint`, best first.
 
         Endpoints that are quarantined or rate-limited are left out. The caller must prove the
         chain of each endpoint before using it.
         """
-        return self._list_usable_except({excluded})
+        return self._list_usable_except({excluded_endpoint})
 
-    def list_endpoints_of_other_witnesses(self, excluded: str) -> list[Endpoint]:
-        """Return the usable endpoints that belong to another witness than `excluded`."""
+    def list_endpoints_of_other_witnesses(self, excluded_endpoint: str) -> list[Endpoint]:
+        """Return the usable endpoints that belong to another witness than `excluded_endpoint`."""
         return self._list_usable_except(
-            self.witness_quorum.list_endpoints_of_same_witness(excluded)
+            self.witness_quorum.list_endpoints_of_same_witness(excluded_endpoint)
         )
 
     def _list_usable_except(self, names: Container[str]) -> list[Endpoint]:

@@ -88,9 +88,9 @@ class RemoteSigner:
             "eth_signTransaction", [build_sign_transaction_params(transaction, self.address)]
         )
         # Geth and Clef wrap the raw transaction in an object.
-        raw = result.get("raw") if isinstance(result, dict) else result
+        raw_transaction = result.get("raw") if isinstance(result, dict) else result
         return verify_signed_transaction(
-            _decode_hex_result(raw, self._name), transaction, self.address
+            _decode_hex_result(raw_transaction, self._name), transaction, self.address
         )
 
     def _call_rpc(self, method: str, parameters: list[object]) -> object:

@@ -181,10 +181,10 @@ def verify_signed_transaction(
         raise WrongSignatureError(f"the signer of {address} did not return a type 2 transaction")
     mismatched_names = [
         name
-        for name, expected, actual in zip(
+        for name, expected_content, actual_content in zip(
             _FIELD_NAMES, _get_field_contents(request), fields, strict=False
         )
-        if expected != actual
+        if expected_content != actual_content
     ]
     if mismatched_names:
         raise WrongSignatureError(

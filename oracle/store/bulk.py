@@ -126,8 +126,8 @@ def stream_rows(
     """
     if connection.dialect.name != "sqlite":
         # `yield_per` makes SQLAlchemy use a server-side cursor.
-        with connection.execute(query.execution_options(yield_per=batch_rows)) as streamed:
-            for batch in streamed.partitions():
+        with connection.execute(query.execution_options(yield_per=batch_rows)) as streamed_result:
+            for batch in streamed_result.partitions():
                 yield list(map(tuple, batch))
         return
     # Rows are read from the driver. Creating SQLAlchemy rows would add half of the time that

@@ -368,8 +368,10 @@ class AnomalyRepository:
 
     def list_newest(self, limit: int = 50) -> list[Anomaly]:
         """Return the newest anomalies, oldest first."""
-        newest = [column.desc() for column in anomaly.primary_key.columns]
-        rows = self._connection.execute(select(anomaly).order_by(*newest).limit(limit)).all()
+        newest_first_columns = [column.desc() for column in anomaly.primary_key.columns]
+        rows = self._connection.execute(
+            select(anomaly).order_by(*newest_first_columns).limit(limit)
+        ).all()
         return [_decode_anomaly_row(row) for row in reversed(rows)]
 
     def count(self) -> int:

@@ -238,7 +238,7 @@ def _create_tables(connection: Connection) -> None:
     connection.execute(insert(_REVISION_TABLE).values(version_num=REVISION))
 
 
-def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState) -> None:
+def _upgrade_and_compare(connection: Connection, url: URL, previous_state: SchemaState) -> None:
     """Migrate an older database, and check that every row was kept.
 
     A migration that rewrites or removes values on purpose lists them in `REWRITTEN`, as `TABLE` or
@@ -251,7 +251,7 @@ def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState
 
     config = _build_alembic_config(connection)
     revisions = ScriptDirectory.from_config(config).iterate_revisions(
-        "head", previous.found_revision or "base"
+        "head", previous_state.found_revision or "base"
     )
     rewritten_tables = {
         name for revision in revisions for name in getattr(revision.module, "REWRITTEN", ())

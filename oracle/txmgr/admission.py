@@ -136,7 +136,12 @@ def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
         due_intents[start : start + batch_size] for start in range(0, len(due_intents), batch_size)
     )
     return next(
-        (step for batch in batches for step in _admit_call_batch(context, batch, heads)), None
+        (
+            step_result
+            for batch in batches
+            for step_result in _admit_call_batch(context, batch, heads)
+        ),
+        None,
     )
 
 
@@ -277,7 +282,7 @@ def _admit_call_batch(
         if admissible_checks
         else []
     )
-    yield from (step for step in steps if step is not None)
+    yield from (step_result for step_result in steps if step_result is not None)
 
 
 def _mark_affordable_calls_ready(

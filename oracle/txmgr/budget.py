@@ -48,15 +48,15 @@ class Budget:
     def from_outbox(cls, uow: UnitOfWork, context: AccountContext, balance: int) -> "Budget":
         """Load from the outbox how much of each limit is used."""
         windows = [
-            (_format_window_name(seconds), limit, spent)
-            for seconds, limit, spent in _load_spending_windows(uow, context)
+            (_format_window_name(seconds), limit, spent_wei)
+            for seconds, limit, spent_wei in _load_spending_windows(uow, context)
         ]
         return cls(context, balance, uow.outbox.slots.sum_reserved_wei(context.account), windows)
 
     @property
     def remaining(self) -> int:
         """The amount that the hourly and daily limits still allow."""
-        return min(limit - spent for _, limit, spent in self.windows)
+        return min(limit - spent_wei for _, limit, spent_wei in self.windows)
 
     def find_spending_obstacle(self, intent: Intent, cost: int) -> Reason | None:
         """Return why a call may not cost `cost` wei now, or None if it may."""
@@ -64,17 +64,15 @@ class Budget:
         if cost > max_cost:
             return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {max_cost}"
         reserved_for_others = self._compute_reserve_for_other_kinds(intent)
-        for name, limit, spent in self.windows:
-            if spent + cost + reserved_for_others > limit:
+        for name, limit, spent_wei in self.windows:
+            if spent_wei + cost + reserved_for_others > limit:
                 reserve_note = (
                     f", and {reserved_for_others} are reserved for other kinds"
                     if reserved_for_others
                     else ""
                 )
-                reason_text = (
-                    f"{spent} wei of max_cost_per_{name}_wei are spent or reserved{reserve_note}"
-                )
-                return f"{name}_cap", reason_text
+                spent_text = f"{spent_wei} wei of max_cost_per_{name}_wei are spent or reserved"
+                return f"{name}_cap", f"{spent_text}{reserve_note}"
         if self.balance < self.reserved + cost:
             return _build_insufficient_funds_reason(
                 self.context, self.balance, self.reserved + cost
@@ -84,7 +82,7 @@ class Budget:
     def reserve_cost(self, cost: int) -> None:
         """Reserve the cost of a call."""
         self.reserved += cost
-        self.windows = [(name, limit, spent + cost) for name, limit, spent in self.windows]
+        self.windows = [(name, limit, spent_wei + cost) for name, limit, spent_wei in self.windows]
 
     def _compute_reserve_for_other_kinds(self, intent: Intent) -> int:
         """Return the amount reserved for other kinds, so that one kind cannot use up the limit."""
@@ -109,11 +107,14 @@ def find_tightest_limit(
     limits_with_settings = [
         (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
     ]
-    for seconds, limit, spent in _load_spending_windows(uow, context):
+    for seconds, limit, spent_wei in _load_spending_windows(uow, context):
         # The amount spent includes the reserved cost of open transactions, no matter how old they
         # are.
         limits_with_settings.append(
-            (limit - spent + slot_cost, f"limits.max_cost_per_{_format_window_name(seconds)}_wei")
+            (
+                limit - spent_wei + slot_cost,
+                f"limits.max_cost_per_{_format_window_name(seconds)}_wei",
+            )
         )
     return min(limits_with_settings)
 
@@ -184,8 +185,8 @@ def compute_runway_seconds(
 
 def update_budget_metrics(uow: UnitOfWork, context: AccountContext) -> None:
     """Set the metrics of how much of each limit is used."""
-    for seconds, limit, spent in _load_spending_windows(uow, context):
-        BUDGET_USED.labels(context.role, _format_window_name(seconds)).set(spent / limit)
+    for seconds, limit, spent_wei in _load_spending_windows(uow, context):
+        BUDGET_USED.labels(context.role, _format_window_name(seconds)).set(spent_wei / limit)
 
 
 def _format_window_name(seconds: int) -> str:

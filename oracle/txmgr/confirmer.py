@@ -80,9 +80,9 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
             slot, attempts
         ):
             with start_span("confirm", **build_trace_attributes(attempts)) as span:
-                step = confirmation_pass.process_slot(slot, attempts)
-                span.record_result({} if step is None else {"did": step.action})
-            step_results += [step] if step is not None else []
+                step_result = confirmation_pass.process_slot(slot, attempts)
+                span.record_result({} if step_result is None else {"did": step_result.action})
+            step_results += [step_result] if step_result is not None else []
     confirmation_pass.update_metrics(deferred_count)
     return merge_results("confirmed", step_results)
 
@@ -159,11 +159,11 @@ class _ConfirmationPass:
         if slot.state is NonceState.MINED:
             return self._process_lost_receipt(slot, attempts)
         if self.used_nonce_count > slot.nonce:
-            step = attribute_used_nonce(
+            step_result = attribute_used_nonce(
                 self.context, slot, attempts, self.receipt_quorum, self.heads
             )
-            if step is not None:
-                return step
+            if step_result is not None:
+                return step_result
             self.undecided_count += 1
             self.missing_receipt_count += 1
         if slot.state is not NonceState.LIVE or self.context.is_halted():
@@ -193,8 +193,8 @@ class _ConfirmationPass:
         for attempt in _iter_pool_attempts(attempts):
             if not self._is_rebroadcast_due(attempt):
                 continue
-            outcome, step = rebroadcast_attempt(self.context, slot, attempt, self.heads)
-            steps += [] if step is None else [step]
+            outcome, step_result = rebroadcast_attempt(self.context, slot, attempt, self.heads)
+            steps += [] if step_result is None else [step_result]
             if outcome.value not in _REFUSED:
                 break
         return merge_results("sent", steps)

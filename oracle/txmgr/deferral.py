@@ -56,11 +56,11 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
 
 def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
     """Return the seconds that some blocks take, by the 75th percentile of block times."""
-    newest = uow.blocks.find_newest()
+    newest_block = uow.blocks.find_newest()
     recent_blocks = (
         []
-        if newest is None
-        else uow.blocks.list_canonical(newest.number - _BLOCK_SAMPLE, newest.number)
+        if newest_block is None
+        else uow.blocks.list_canonical(newest_block.number - _BLOCK_SAMPLE, newest_block.number)
     )
     sorted_block_seconds = sorted(
         -(-(block.time - previous_block.time) // (block.number - previous_block.number))

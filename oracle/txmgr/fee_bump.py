@@ -92,13 +92,13 @@ def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Head
     Raises:
         InputError: the budgets were used up in the meantime.
     """
-    step = _sign_and_store_bump(context, replacement)
-    if step is None:
+    step_result = _sign_and_store_bump(context, replacement)
+    if step_result is None:
         raise InputError(
             f"cannot bump intent {replacement.unconfirmed.intent.id}: "
             "the budgets of [limits] were used up"
         )
-    return send_newest_attempt(context, replacement.unconfirmed.slot, heads) or step
+    return send_newest_attempt(context, replacement.unconfirmed.slot, heads) or step_result
 
 
 def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> Replacement:
@@ -285,9 +285,9 @@ def _bump_fee_within_limits(
     replacement, _ = price_replacement(
         context, unconfirmed_nonce, gas_limit, unconfirmed_nonce.intent.request.calldata
     )
-    step = None if replacement is None else _sign_and_store_bump(context, replacement)
-    FEE_CAPPED.labels(context.role).set(int(step is None))
-    return step
+    step_result = None if replacement is None else _sign_and_store_bump(context, replacement)
+    FEE_CAPPED.labels(context.role).set(int(step_result is None))
+    return step_result
 
 
 def _sign_and_store_bump(context: AccountContext, replacement: Replacement) -> StepResult | None:

@@ -94,8 +94,8 @@ def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
                 else Decision.wait_for_next_block(heads, obstacle)
             )
             if not decision.is_accepted:
-                step = store_decision(context, uow, intent, decision)
-                deferrals += [] if step is None else [step]
+                step_result = store_decision(context, uow, intent, decision)
+                deferrals += [] if step_result is None else [step_result]
                 continue
             budget.reserve_cost(cost)
             assignments.append((intent, _assign_nonce_slot(uow, context, intent, heads)))
@@ -129,13 +129,13 @@ def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepRes
 
 def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[Intent]:
     """Return the ready calls that may get a nonce now, the most urgent first."""
-    ready = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
-    if not ready or uow.outbox.accounts.find_pause(context.account) is not None:
+    ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
+    if not ready_intents or uow.outbox.accounts.find_pause(context.account) is not None:
         return []
     max_in_flight, size = context.send_settings.max_in_flight, context.batch_size
     if max_in_flight is not None:
         size = min(size, max_in_flight - len(uow.outbox.slots.list_unfinished(context.account)))
-    assignable_calls = _iter_calls_within_kind_limits(uow, context, ready)
+    assignable_calls = _iter_calls_within_kind_limits(uow, context, ready_intents)
     return [intent for intent, _ in zip(assignable_calls, range(size), strict=False)]
 
 
@@ -182,4 +182,6 @@ def run_step(context: AccountContext, heads: Heads) -> StepResult | None:
     resume_result = resume_account_if_funded(context) or resume_account_after_refusal(context)
     heads = context.correct_newest_time(heads)
     stage_results = (stage(context, heads) for stage in _STAGES)
-    return resume_result or next((step for step in stage_results if step is not None), None)
+    return resume_result or next(
+        (step_result for step_result in stage_results if step_result is not None), None
+    )

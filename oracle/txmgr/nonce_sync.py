@@ -35,17 +35,17 @@ _EARLIER_MARKER = "; the sender was already paused for "
 class NonceAheadError(InputError):
     """The chain has nonces of a known account that this database never assigned.
 
-    `highest` is the highest transaction count of an endpoint, and `next_nonce` the next nonce that
-    this database would assign.
+    `highest_count` is the highest transaction count of an endpoint, and `next_nonce` the next
+    nonce that this database would assign.
     """
 
-    def __init__(self, address: Address, highest: int, next_nonce: int) -> None:
+    def __init__(self, address: Address, highest_count: int, next_nonce: int) -> None:
         super().__init__(
-            f"{address} has used nonces up to {highest - 1}, but this database assigned only "
-            f"those below {next_nonce}: it is an old copy, or the key is used elsewhere; restore "
-            f"the newest copy, or {_REBUILD_ADVICE}"
+            f"{address} has used nonces up to {highest_count - 1}, but this database assigned "
+            f"only those below {next_nonce}: it is an old copy, or the key is used elsewhere; "
+            f"restore the newest copy, or {_REBUILD_ADVICE}"
         )
-        self.highest, self.next_nonce = highest, next_nonce
+        self.highest, self.next_nonce = highest_count, next_nonce
 
 
 def reconcile_nonces(context: AccountContext) -> StepResult | None:

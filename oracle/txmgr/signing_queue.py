@@ -148,10 +148,12 @@ def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | N
     return _build_signed_result(signable_calls, slots_with_calls[0][1])
 
 
-def _build_signed_result(signed_calls: Sequence[_AssignedCall], first: SignedCall) -> StepResult:
+def _build_signed_result(
+    signed_calls: Sequence[_AssignedCall], first_signed_call: SignedCall
+) -> StepResult:
     intent = signed_calls[0][1]
     if len(signed_calls) == 1:
-        return StepResult(f"{intent.request.kind} signed", intent.id, first.tx_hash)
+        return StepResult(f"{intent.request.kind} signed", intent.id, first_signed_call.tx_hash)
     return StepResult(
         "signed",
         intent.id,

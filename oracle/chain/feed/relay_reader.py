@@ -198,15 +198,15 @@ def _build_group_event(
     derived_rows: Sequence[FeedRow],
     possible_rows: Sequence[FeedRow],
 ) -> GroupValidated:
-    derived = tuple(map(parse_task_key, derived_rows))
+    derived_tasks = tuple(map(parse_task_key, derived_rows))
     return GroupValidated(
         first_row.position,
         first_row.time or 0,
         group.key,
-        (*map(parse_task_key, group.rows), *derived),
+        (*map(parse_task_key, group.rows), *derived_tasks),
         ranked=True,
         invalid=tuple(map(parse_task_key, group.invalid)) or None,
-        derived=derived or None,
+        derived=derived_tasks or None,
         possible=tuple(map(parse_task_key, possible_rows)) or None,
     )
 

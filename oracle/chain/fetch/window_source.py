@@ -137,10 +137,10 @@ class WindowSource:
             self._verifier.sampler.features
         )
 
-    def discard_stale_headers(self, latest: BlockRef) -> None:
-        """Discard the newest header of each endpoint whose head is not `latest`."""
+    def discard_stale_headers(self, latest_block: BlockRef) -> None:
+        """Discard the newest header of each endpoint whose head is not `latest_block`."""
         for endpoint in self._endpoints:
-            endpoint.discard_newest_header(expected_hash=latest.hash)
+            endpoint.discard_newest_header(expected_hash=latest_block.hash)
 
     def fetch_head_window(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
         """Return the window of these blocks, with headers, from this endpoint only.

@@ -179,7 +179,7 @@ class EventReader:
         decoded_events.dead_letters.sort(key=attrgetter("block", "tx", "index"))
         return decoded_events
 
-    def _decode_calls(self, calls: Sequence[Call], decoded: DecodedEvents) -> None:
+    def _decode_calls(self, calls: Sequence[Call], decoded_events: DecodedEvents) -> None:
         """Append the events of successful calls, because reverted calls have no effect.
 
         See docs/explanation/crynux.md#vsstask-contracts.
@@ -194,9 +194,9 @@ class EventReader:
             try:
                 result = route.decode(call)
             except ValueError as error:
-                decoded.dead_letters.append(_build_dead_letter(call, -1, route.name, error))
+                decoded_events.dead_letters.append(_build_dead_letter(call, -1, route.name, error))
                 continue
-            decoded.events.extend(result if route.result_kind == _EVENT_LIST else [result])
+            decoded_events.events.extend(result if route.result_kind == _EVENT_LIST else [result])
 
 
 def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError) -> DeadLetter:

@@ -131,18 +131,20 @@ def _parse_mapped_signatures(
                 f"the ABI has no {signature_kind} {name}"
                 f"{format_name_suggestion(name, known_names)}",
             )
-        active, inactive = parse_event_mappings(key, rows, settings, faults)
+        active_mappings, inactive_mappings = parse_event_mappings(key, rows, settings, faults)
         compile_mapping = (
             compiler.compile_event if signature_kind == "event" else compiler.compile_call
         )
         for signature in signatures:
             if any(signature is mapped.signature for mapped in mapped_signatures):
                 faults.add_fault(key, f"{signature.text} is mapped by an earlier key already")
-            if inactive:
+            if inactive_mappings:
                 # Mappings that the options disable are compiled too, but only to report their
                 # faults.
-                compile_mapping(signature, inactive)
-            mapped_signature = compile_mapping(signature, active) if active else None
+                compile_mapping(signature, inactive_mappings)
+            mapped_signature = (
+                compile_mapping(signature, active_mappings) if active_mappings else None
+            )
             if mapped_signature is not None:
                 mapped_signatures.append(mapped_signature)
     return mapped_signatures

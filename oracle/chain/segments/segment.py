@@ -181,7 +181,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
     def to_window(self) -> BlockWindow:
         """Return the segment as a window, or raise ValueError if an event is malformed."""
-        decoded = DecodedEvents(
+        decoded_events = DecodedEvents(
             decode_events(self.events),
             decode_events(self.contract_events),
             decode_events(self.dead),
@@ -196,7 +196,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
             VerificationLevel(self.level),
             self.endpoint,
             self.proven,
-            decoded,
+            decoded_events,
         )
 
 
@@ -220,8 +220,8 @@ _DECODER: msgspec.msgpack.Decoder[Segment | SegmentRefusal] = msgspec.msgpack.De
 def build_segment(
     request: SegmentRequest,
     window: BlockWindow,
-    decoded: DecodedEvents,
-    observed: WorkerObservations,
+    decoded_events: DecodedEvents,
+    observations: WorkerObservations,
 ) -> Segment:
     """Return the segment that contains a window and its decoded events.
 
@@ -241,10 +241,10 @@ def build_segment(
         window.headers,
         LogRows.from_logs(window.logs),
         list(map(CallRow.from_call, window.calls)),
-        encode_events(decoded.events),
-        encode_events(decoded.contract_events),
-        encode_events(decoded.dead_letters),
-        observed,
+        encode_events(decoded_events.events),
+        encode_events(decoded_events.contract_events),
+        encode_events(decoded_events.dead_letters),
+        observations,
     )
 
 

@@ -242,12 +242,12 @@ class SegmentPreparer:
 
 
 def _build_refusal(
-    request: SegmentRequest, error: Exception, observed: WorkerObservations
+    request: SegmentRequest, error: Exception, observations: WorkerObservations
 ) -> SegmentRefusal:
     kind = error.kind.value if isinstance(error, RpcError) else ""
     retry_after = error.retry_after if isinstance(error, RpcError) else None
     message = f"{type(error).__name__}: {error}"
-    return SegmentRefusal(request.plan, request.number, kind, message, retry_after, observed)
+    return SegmentRefusal(request.plan, request.number, kind, message, retry_after, observations)
 
 
 READY_MESSAGE = b"ready"

@@ -76,10 +76,10 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
         yield _describe_event_source(explanation, entry.at)
     mean_text = format_decimal(explanation.node_scores.long_term)
     if explanation.scores:
-        spread = explanation.creator_spread
+        creator_spread = explanation.creator_spread
         yield (
-            f"Creators of these tasks: {spread.creators}; max scores from one creator: "
-            f"{spread.max_per_creator}"
+            f"Creators of these tasks: {creator_spread.creators}; max scores from one creator: "
+            f"{creator_spread.max_per_creator}"
         )
     if pool:
         yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean_text}"

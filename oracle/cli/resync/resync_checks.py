@@ -168,8 +168,8 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
         )
         if repair and state is not None and state.differing:
             result = rebuild_state(index.store, index.folder, rebuild_options)
-            rebuilt = build_rebuild_answer(result, dry_run=dry_run)
-            state = state.model_copy(update={"rebuilt": rebuilt})
+            rebuild_answer = build_rebuild_answer(result, dry_run=dry_run)
+            state = state.model_copy(update={"rebuilt": rebuild_answer})
     answer = build_verify_answer(comparison, damaged_spans, state, dry_run=dry_run)
     if as_json:
         print_model(answer)
@@ -262,12 +262,12 @@ def _render_stored_check(answer: VerifyAnswer) -> Iterator[str]:
         yield f"rebuilt; {describe_rebuild(state.rebuilt)}"
 
 
-def _render_damaged_blocks(label: str, damaged: Sequence[DamagedBlocks]) -> Iterator[str]:
+def _render_damaged_blocks(label: str, damaged_blocks: Sequence[DamagedBlocks]) -> Iterator[str]:
     yield from render_limited_lines(
         label,
         [
             describe_damaged_rows(span.kind, span.first, span.last, span.missing)
-            for span in damaged
+            for span in damaged_blocks
         ],
     )
 

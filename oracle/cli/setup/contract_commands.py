@@ -196,8 +196,8 @@ def _find_target_mismatches(
         else find_shipped_kick_target(caller, target)
     )
     if kick_target is None:
-        expected = "a shipped adapter (any other contract is unverified)"
-        return [] if dev else [ContractMismatch("kick target", expected, target)]
+        expected_text = "a shipped adapter (any other contract is unverified)"
+        return [] if dev else [ContractMismatch("kick target", expected_text, target)]
     mismatches = find_kick_target_mismatches(
         caller, kick_target, target, get_oracle_address(config), config.network.contracts
     )

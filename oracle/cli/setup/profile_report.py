@@ -129,11 +129,11 @@ def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
     ):
         yield f"network.profile: {profile.name}: {sentence}"
     for name, contract in profile.contracts.items():
-        first = config.chain.start_block
-        if contract.start_block is not None and contract.start_block < first:
+        first_block = config.chain.start_block
+        if contract.start_block is not None and contract.start_block < first_block:
             yield (
-                f"chain.start_block: {first} is after block {contract.start_block}, where {name} "
-                "begins: nodes and tasks of the time between are unknown"
+                f"chain.start_block: {first_block} is after block {contract.start_block}, where "
+                f"{name} begins: nodes and tasks of the time between are unknown"
             )
 
 

@@ -81,11 +81,11 @@ def _set_task_ending(event: Terminal, task: Task) -> None:
         task.abort_reason = event.reason
 
 
-def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
+def _end_runs(ledger: WorkingSet, event: Terminal, existing_task: Task) -> None:
     """End the run of the event's node, or every open run if the event names no node."""
-    runs_to_end = task_runs.find_open_runs(existing, event.node)
+    runs_to_end = task_runs.find_open_runs(existing_task, event.node)
     if not runs_to_end:
-        violation = task_runs.build_unmatched_ending_violation(existing, event.node)
+        violation = task_runs.build_unmatched_ending_violation(existing_task, event.node)
         ledger.record_anomaly(event, violation)
         return
     task = ledger.get_task_for_update(event.task)

@@ -167,18 +167,18 @@ def build_kickout_evidence(
         raise ValueError(
             f"{interval.node}: scores with a sum of {score_sum} do not justify a kickout"
         )
-    spread = compute_creator_spread(
+    creator_spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
     content: dict[str, object] = {
         **subject._asdict(),
-        "creators": spread.creators,
-        "decisive_of_one_creator": spread.decisive_scores,
+        "creators": creator_spread.creators,
+        "decisive_of_one_creator": creator_spread.decisive_scores,
         "due_since": _position_to_dict(interval.opened_at),
         "entries": [_score_entry_to_dict(entry, creators) for entry in entries],
         "formula_version": FORMULA_VERSION,
         "kickout_below": format_decimal(_get_kickout_threshold(rules)),
-        "most_of_one_creator": spread.max_per_creator,
+        "most_of_one_creator": creator_spread.max_per_creator,
         "node": interval.node,
         "rules": rules.name,
         "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),

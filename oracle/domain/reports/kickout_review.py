@@ -85,11 +85,11 @@ def find_hold_reason(
             f"its {len(entries)} scores on record do not justify a kickout, because a restart "
             "replaced scores by their mean"
         )
-    spread = compute_creator_spread(
+    creator_spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
     return (
-        spread.find_hold_reason(rules)
+        creator_spread.find_hold_reason(rules)
         or find_incident_hold_reason(len(entries), incident_score_count, rules)
         or find_derived_zeros_hold_reason(entries, rules)
     )

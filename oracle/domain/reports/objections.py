@@ -126,10 +126,10 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
 
 
 def _check_creator_spread(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
-    spread = compute_creator_spread(
+    creator_spread = compute_creator_spread(
         ((scores.creators.get(entry.task), entry.score) for entry in scores.entries), rules
     )
-    hold_reason = spread.find_hold_reason(rules)
+    hold_reason = creator_spread.find_hold_reason(rules)
     if hold_reason is not None:
         return ObjectionCheck(ObjectionVerdict.SUPPORTED, hold_reason)
     finding = "without the scores of any one creator, the mean would not be clearly above the line"

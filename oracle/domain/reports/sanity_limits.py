@@ -60,10 +60,10 @@ def count_newly_low_lanes(lane_changes: Sequence[tuple[int, int]], kick_line: in
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
-    return sum(before >= kick_line > after for before, after in lane_changes) + sum(
+    return sum(old_lane >= kick_line > new_lane for old_lane, new_lane in lane_changes) + sum(
         # Lanes already below the line can still become unselectable.
-        LOWEST_SCORE <= before < kick_line and after < LOWEST_SCORE
-        for before, after in lane_changes
+        LOWEST_SCORE <= old_lane < kick_line and new_lane < LOWEST_SCORE
+        for old_lane, new_lane in lane_changes
     )
 
 

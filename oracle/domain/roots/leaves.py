@@ -84,10 +84,10 @@ class NodeLeaf:
     pool_hash: bytes
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Self:
+    def decode(cls, encoded_leaf: bytes) -> Self:
         """Return the leaf that `encode` encoded; raise struct.error unless it has 128 bytes."""
         node, next_node, last_scored_at, due_since, reliability, *fields = _NODE_LEAF.unpack(
-            encoded
+            encoded_leaf
         )
         score_sum, score_count, seat, flags, lane, pool_hash = fields
         return cls(
@@ -175,19 +175,19 @@ class RoundSummary:
         )
 
 
-def read_leaf_lane(encoded: bytes) -> int:
+def read_leaf_lane(encoded_leaf: bytes) -> int:
     """Return the lane in an encoded leaf of a node, without decoding the other fields."""
-    return int.from_bytes(encoded[_LANE])
+    return int.from_bytes(encoded_leaf[_LANE])
 
 
-def read_leaf_flags(encoded: bytes) -> LeafFlag:
+def read_leaf_flags(encoded_leaf: bytes) -> LeafFlag:
     """Return the flags in an encoded leaf."""
-    return LeafFlag(encoded[_FLAGS_AT])
+    return LeafFlag(encoded_leaf[_FLAGS_AT])
 
 
-def is_kickout_due_in_leaf(encoded: bytes) -> bool:
+def is_kickout_due_in_leaf(encoded_leaf: bytes) -> bool:
     """Return whether an encoded leaf states that a kickout is due."""
-    return any(encoded[_DUE_SINCE_AT])
+    return any(encoded_leaf[_DUE_SINCE_AT])
 
 
 def extract_lanes(leaves: bytes) -> "array[int]":
@@ -218,10 +218,10 @@ def split_leaves(leaves: bytes) -> Iterator[bytes]:
         yield leaves[offset : offset + LEAF_BYTES]
 
 
-def is_leaf_covering_address(encoded: bytes, address: bytes) -> bool:
+def is_leaf_covering_address(encoded_leaf: bytes, address: bytes) -> bool:
     """Return whether a leaf belongs to an address, or proves that the address has no leaf."""
-    node = encoded[_NODE]
-    next_node = encoded[_NEXT_NODE]
+    node = encoded_leaf[_NODE]
+    next_node = encoded_leaf[_NEXT_NODE]
     if node < next_node:
         return node <= address < next_node
     # The successor of the highest address is the lowest.
@@ -253,9 +253,9 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
     )
 
 
-def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:
+def hash_leaf(encoded_leaf: bytes, keccak: Keccak) -> bytes:
     """Return the double hash of an encoded leaf."""
-    return keccak(keccak(encoded))
+    return keccak(keccak(encoded_leaf))
 
 
 def hash_leaves(leaves: bytes, leaf_bytes: int, keccak: Keccak) -> bytes:

@@ -176,4 +176,7 @@ def split_group_fee(fee: int, members: Sequence[GroupMember]) -> dict[TaskKey, i
     """Split a validated group's fee among the tasks of the members that have a score."""
     scored_members = [member for member in members if member.score is not None]
     fee_shares = split_fee_by_scores(fee, [member.score or 0 for member in scored_members])
-    return {member.task: share for member, share in zip(scored_members, fee_shares, strict=True)}
+    return {
+        member.task: fee_share
+        for member, fee_share in zip(scored_members, fee_shares, strict=True)
+    }

@@ -46,16 +46,16 @@ def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | N
     pool = get_pool_before_score(node, time, rules)
     if node.membership is not Membership.MEMBER or rules.legacy is not None or not pool:
         return None
-    course = _PoolCourse(pool, pool[-RECENT_SCORES:], rules)
-    scores_until_due = course.count_scores_until_due()
+    pool_forecast = _PoolForecast(pool, pool[-RECENT_SCORES:], rules)
+    scores_until_due = pool_forecast.count_scores_until_due()
     if scores_until_due is None:
         return None
     best_score, second_score = (*sorted(rules.rank_scores, reverse=True), None)[:2]
     return KickoutForecast(
         scores_until_due,
-        len(course.recent),
-        course.count_scores_to_avoid_kickout(scores_until_due, best_score),
-        course.count_scores_to_avoid_kickout(scores_until_due, second_score),
+        len(pool_forecast.recent),
+        pool_forecast.count_scores_to_avoid_kickout(scores_until_due, best_score),
+        pool_forecast.count_scores_to_avoid_kickout(scores_until_due, second_score),
     )
 
 
@@ -72,14 +72,14 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     # displaced score would only decide whether a kickout was already due, so this estimate ignores
     # it.
     pool = get_pool_before_score(node, time, rules)[:-1]
-    scores_until_due_before = _PoolCourse(
+    scores_until_due_before = _PoolForecast(
         pool, pool[-RECENT_SCORES:], rules
     ).count_scores_until_due()
     return scores_until_due_before is not None and scores_until_due_before <= NEAR_SCORES
 
 
 @dataclass(frozen=True, slots=True)
-class _PoolCourse:
+class _PoolForecast:
     """A score pool, and the recent scores whose mean is assumed for each further score."""
 
     pool: bytes

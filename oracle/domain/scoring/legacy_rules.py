@@ -108,10 +108,10 @@ class LegacyRules:
         for name in values:
             if name not in field_by_name:
                 raise ValueError(f"legacy.{name}: no such rule")
-        missing = [f"legacy.{name}" for name in find_missing_rules(field_by_name, values)]
-        if missing:
+        missing_names = [f"legacy.{name}" for name in find_missing_rules(field_by_name, values)]
+        if missing_names:
             raise ValueError(
-                f"{', '.join(missing)}: missing; these values were never published, so "
+                f"{', '.join(missing_names)}: missing; these values were never published, so "
                 "choose them for your network"
             )
         try:

@@ -172,13 +172,13 @@ def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> 
     steps = [(score - lowest, weight) for score, weight in higher_weights]
     total_weight = sum(weight for _, weight in weights) ** draws
     coefficients = [first_weight**draws]
-    cumulative = coefficients[0]
+    cumulative_weight = coefficients[0]
     low = None
     k = 0
     while True:
-        if low is None and cumulative * _TAIL_PARTS > total_weight:
+        if low is None and cumulative_weight * _TAIL_PARTS > total_weight:
             low = k
-        if low is not None and cumulative * _TAIL_PARTS >= total_weight * (_TAIL_PARTS - 1):
+        if low is not None and cumulative_weight * _TAIL_PARTS >= total_weight * (_TAIL_PARTS - 1):
             return draws * lowest + low, draws * lowest + k
         k += 1
         numerator = sum(
@@ -187,4 +187,4 @@ def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> 
             if step <= k
         )
         coefficients.append(numerator // (k * first_weight))
-        cumulative += coefficients[-1]
+        cumulative_weight += coefficients[-1]

@@ -105,10 +105,14 @@ class RowDiff:
 
 def compare_window_with_database(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
     """Compare a window with the canonical rows of its blocks, in every stored field."""
-    first, last = window.range.first, window.range.last
-    stored_logs = {_build_log_key(log): log for log in uow.logs.iterate_between(first, last)}
+    first_block, last_block = window.range.first, window.range.last
+    stored_logs = {
+        _build_log_key(log): log for log in uow.logs.iterate_between(first_block, last_block)
+    }
     served_logs = {_build_log_key(log): log for log in window.logs}
-    stored_calls = {_build_call_key(call): call for call in uow.calls.iterate_between(first, last)}
+    stored_calls = {
+        _build_call_key(call): call for call in uow.calls.iterate_between(first_block, last_block)
+    }
     served_calls = {_build_call_key(call): call for call in window.calls}
     return RowDiff(
         missing_logs=[log for key, log in served_logs.items() if key not in stored_logs],
@@ -175,10 +179,14 @@ def _load_block_hashes(
 
     If a window contains all headers of its range, a height without a header has no block.
     """
-    first, last = window.range.first, window.range.last
+    first_block, last_block = window.range.first, window.range.last
     served_hashes = get_served_hashes(window)
-    stored_hashes = {block.number: block.hash for block in uow.blocks.list_canonical(first, last)}
-    stored_hashes |= {log.block: log.block_hash for log in uow.logs.iterate_between(first, last)}
+    stored_hashes = {
+        block.number: block.hash for block in uow.blocks.list_canonical(first_block, last_block)
+    }
+    stored_hashes |= {
+        log.block: log.block_hash for log in uow.logs.iterate_between(first_block, last_block)
+    }
     if window.headers:
         served_hashes |= dict.fromkeys(stored_hashes.keys() - served_hashes.keys(), _MISSING_BLOCK)
     return stored_hashes, served_hashes

@@ -117,19 +117,22 @@ def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
 
     A stored dispute of the same endpoints about overlapping blocks is extended.
     """
-    accepted = _load_accepted_digests(uow, dispute.auditor)
+    accepted_digests = _load_accepted_digests(uow, dispute.auditor)
     blocks = {
         number: block
         for number, block in dispute.blocks.items()
-        if (number, block.digest) not in accepted
+        if (number, block.digest) not in accepted_digests
     }
     if not blocks:
         return
-    for stored in _load_stored_disputes(uow):
-        is_same_pair = (stored.giver, stored.auditor) == (dispute.giver, dispute.auditor)
-        if is_same_pair and _do_overlap(stored.blocks, blocks):
-            _delete_dispute(uow, stored)
-            blocks = stored.blocks | blocks
+    for stored_dispute in _load_stored_disputes(uow):
+        is_same_pair = (stored_dispute.giver, stored_dispute.auditor) == (
+            dispute.giver,
+            dispute.auditor,
+        )
+        if is_same_pair and _do_overlap(stored_dispute.blocks, blocks):
+            _delete_dispute(uow, stored_dispute)
+            blocks = stored_dispute.blocks | blocks
     _store_dispute(uow, Dispute(dispute.giver, dispute.auditor, blocks))
 
 
@@ -180,11 +183,11 @@ def find_accepted_blocks(
     hash_conflict: tuple[int, str] | None = None,
 ) -> set[int]:
     """Return the blocks whose differences from this endpoint an operator has accepted."""
-    accepted = _load_accepted_digests(uow, endpoint)
+    accepted_digests = _load_accepted_digests(uow, endpoint)
     return {
         number
         for number, block in _compute_block_digests(difference, hash_conflict).items()
-        if (number, block.digest) in accepted
+        if (number, block.digest) in accepted_digests
     }
 
 

@@ -429,12 +429,14 @@ def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef)
     )
 
 
-def _find_highest_shared_block(chain: ChainSource, store: Store, lowest: int, number: int) -> int:
+def _find_highest_shared_block(
+    chain: ChainSource, store: Store, lowest_number: int, number: int
+) -> int:
     """Return the highest indexed block below `number` that is known to be on the chain.
 
-    If there is no such block, return `lowest`.
+    If there is no such block, return `lowest_number`.
     """
-    shared_number, low_number, high_number = lowest, lowest, number
+    shared_number, low_number, high_number = lowest_number, lowest_number, number
     while high_number - low_number > 1:
         middle_number = (low_number + high_number) // 2
         with store.read_transaction() as uow:

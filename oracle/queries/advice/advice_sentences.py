@@ -222,13 +222,13 @@ def explain_work_share(work: WorkShare) -> str:
     """Return the node's share of the fees, the factors of its weight, and all assumptions."""
     sentences = []
     if work.fees:
-        expected, received = (
+        expected_percent, received_percent = (
             format_percent(fees * UNIT // work.fees)
             for fees in (work.fees_expected, work.fees_received)
         )
         sentences.append(
-            f"Of the fees of these tasks, {received} went to tasks that it was drawn for; "
-            f"the expected share was {expected}."
+            f"Of the fees of these tasks, {received_percent} went to tasks that it was drawn for; "
+            f"the expected share was {expected_percent}."
         )
     if work.weight is not None and work.qos is not None:
         sentences.append(

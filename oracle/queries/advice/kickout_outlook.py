@@ -104,5 +104,5 @@ def classify_kickout_state(
 def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
     """Return the median seconds between the node's last scores, or None for fewer than two."""
     score_times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
-    gaps = [later - earlier for earlier, later in pairwise(score_times)]
+    gaps = [time - previous_time for previous_time, time in pairwise(score_times)]
     return median_low(gaps) if gaps else None

@@ -47,9 +47,9 @@ class RulesAnswer(Answer):
 def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
     """Return every value of the rules in effect."""
     rules = snapshot.source.archive.rules
-    published = get_published_rules(rules.name)
+    published_rules = get_published_rules(rules.name)
     system = get_systems().get(rules.name)
-    rule_values = {**published, **find_changed_rules(snapshot)}
+    rule_values = {**published_rules, **find_changed_rules(snapshot)}
     return RulesAnswer(
         as_of=snapshot.as_of,
         name=rules.name,
@@ -60,7 +60,7 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
             RuleEntry(
                 name=name,
                 value=rule_values[name],
-                published=published.get(name),
+                published=published_rules.get(name),
                 meaning=MEANINGS[name],
             )
             for name in MEANINGS
@@ -229,11 +229,11 @@ def _find_replaced_change(changes: RulesChanges, change: RulesChange) -> RulesCh
     return earlier_changes[-1] if earlier_changes else None
 
 
-def _find_rule_differences(before: str | None, after: str) -> list[RuleDifference] | None:
-    if before is None:
+def _find_rule_differences(old_text: str | None, new_text: str) -> list[RuleDifference] | None:
+    if old_text is None:
         return None
-    old_rules = flatten_rules_text(before)
-    new_rules = flatten_rules_text(after)
+    old_rules = flatten_rules_text(old_text)
+    new_rules = flatten_rules_text(new_text)
     return [
         RuleDifference(name=name, before=old_rules.get(name), after=new_rules.get(name))
         for name in [*old_rules, *(name for name in new_rules if name not in old_rules)]

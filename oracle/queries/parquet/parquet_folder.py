@@ -195,10 +195,10 @@ def _parse_first_block(path: Path) -> int:
     return int(digits)
 
 
-def _check_source(path: Path, exported: ExportSource, current: ExportSource) -> None:
+def _check_source(path: Path, exported_source: ExportSource, current_source: ExportSource) -> None:
     for name in ExportSource.__struct_fields__:
-        old_value = getattr(exported, name)
-        new_value = getattr(current, name)
+        old_value = getattr(exported_source, name)
+        new_value = getattr(current_source, name)
         if old_value != new_value:
             raise InputError(
                 f"{path}: the export was made with {name} {old_value}, but the database has "

@@ -207,18 +207,19 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
                 previous_poll, poll, derive_figures_from_rows(known_rows, watch.time_by_row)
             )
         )
-    derived = comparisons[-1].derived
+    derived_figures = comparisons[-1].derived
     judged_nodes = [
-        _judge_node(derived.nodes[address], comparisons) for address in sorted(derived.nodes)
+        _judge_node(derived_figures.nodes[address], comparisons)
+        for address in sorted(derived_figures.nodes)
     ]
     start_count = sum(row.kind == "TaskStarted" for row in rows)
     end_count = sum(row.kind.startswith("TaskEnd") for row in rows)
     return RelayAudit(
-        nodes=_merge_shared_causes(judged_nodes, derived),
-        rows=derived.row_count,
-        first_id=derived.first_id,
-        last_id=derived.last_id,
-        headless=derived.headless_count,
+        nodes=_merge_shared_causes(judged_nodes, derived_figures),
+        rows=derived_figures.row_count,
+        first_id=derived_figures.first_id,
+        last_id=derived_figures.last_id,
+        headless=derived_figures.headless_count,
         polls=len(watch.polls),
         running=start_count - end_count,
         changed=watch.changed_rows,
@@ -321,9 +322,9 @@ def _compare_node(
     return replace(audit, verdict=Verdict.AGREES)
 
 
-def _is_pool_complete(node: DerivedNode, derived: DerivedFigures) -> bool:
+def _is_pool_complete(node: DerivedNode, derived_figures: DerivedFigures) -> bool:
     """Return whether the rows contain every score of the node's pool."""
-    return derived.first_id == 1 or len(node.scores) >= RELAY.pool_size
+    return derived_figures.first_id == 1 or len(node.scores) >= RELAY.pool_size
 
 
 def _is_pool_ambiguous(node: DerivedNode) -> bool:
@@ -334,11 +335,11 @@ def _is_pool_ambiguous(node: DerivedNode) -> bool:
 
 
 def _apply_kickout_divergence(
-    audit: NodeAudit, node: DerivedNode, derived: DerivedFigures
+    audit: NodeAudit, node: DerivedNode, derived_figures: DerivedFigures
 ) -> NodeAudit:
     """Return the audit, with the verdict DIFFERS if a kickout had no cause or is missing."""
     if (
-        not _is_pool_complete(node, derived)
+        not _is_pool_complete(node, derived_figures)
         or _is_pool_ambiguous(node)
         or audit.lowest < audit.highest
     ):
@@ -352,7 +353,7 @@ def _apply_kickout_divergence(
 
 
 def _merge_shared_causes(
-    judged_nodes: Sequence[_JudgedNode], derived: DerivedFigures
+    judged_nodes: Sequence[_JudgedNode], derived_figures: DerivedFigures
 ) -> list[NodeAudit]:
     """Replace the divergences of several nodes by a common cause that explains all of them."""
     audits = [audit for audit, _ in judged_nodes]
@@ -362,7 +363,7 @@ def _merge_shared_causes(
         if audit.verdict is Verdict.DIFFERS and audit.parting is not None
         if audit.theirs is not None and audit.parting.kind in _SCORE_KINDS
     ]
-    swap_by_node = _find_shared_score_swap(claims, derived)
+    swap_by_node = _find_shared_score_swap(claims, derived_figures)
     if swap_by_node:
         return [
             replace(audit, parting=swap_by_node.get(audit.node, audit.parting)) for audit in audits
@@ -390,10 +391,10 @@ def _is_caused_by_restart(audit: NodeAudit, restart_divergence: Divergence) -> b
 
 
 def _find_shared_score_swap(
-    claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
+    claims: Sequence[tuple[DerivedNode, RelayClaim]], derived_figures: DerivedFigures
 ) -> dict[Address, Divergence]:
     """Return, by node, the divergences in the first group with possibly swapped scores."""
-    scores_by_group = group_scores(derived.nodes)
+    scores_by_group = group_scores(derived_figures.nodes)
     divergences_by_row = dict[int, dict[Address, Divergence]]()
     for node, claim in claims:
         for divergence in find_swapped_scores(node, claim, scores_by_group):

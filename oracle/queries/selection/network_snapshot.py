@@ -125,14 +125,14 @@ def load_snapshot_in_transaction(
         if time < cursor.time:
             return snapshot
         return replace(snapshot, drawn_node_by_task=drawn_node_by_task)
-    waiting = sorted(uow.tasks.list_waiting(), key=_get_age_sort_key)
-    group_tasks = uow.tasks.list_unscored_in_groups(_collect_relevant_groups(waiting, query))
+    waiting_tasks = sorted(uow.tasks.list_waiting(), key=_get_age_sort_key)
+    group_tasks = uow.tasks.list_unscored_in_groups(_collect_relevant_groups(waiting_tasks, query))
     return NetworkSnapshot(
         rules=query.rules,
         block=cursor.number,
         time=time,
         nodes={node.address: node for node in uow.nodes.iterate_all()},
-        waiting=waiting,
+        waiting=waiting_tasks,
         nodes_by_group=_collect_group_nodes(group_tasks),
         drawn_node_by_task=drawn_node_by_task,
         planned_downloads=find_pending_downloads(uow),

@@ -58,7 +58,7 @@ def run_selection(
     ]
     total_weight = sum(weight for _, weight in weights)
     drawn_nodes, trio = _draw_nodes(policy, task, policy_input, weights, seed, draw_count)
-    draw_order = {drawn.node: place for place, drawn in enumerate(drawn_nodes, start=1)}
+    draw_order = {node_draw.node: place for place, node_draw in enumerate(drawn_nodes, start=1)}
     return SelectionFigures(
         policy=policy.name,
         version=policy.version,
@@ -82,7 +82,7 @@ def run_selection(
         ],
         seed=None if seed is None else "0x" + seed.hex(),
         gpu=None if trio is None else _build_drawn_gpu(trio),
-        draws=[build_drawn_node(drawn) for drawn in drawn_nodes],
+        draws=[build_drawn_node(node_draw) for node_draw in drawn_nodes],
         predownload=_plan_predownloads(policy, task, snapshot, drawn_nodes),
     )
 

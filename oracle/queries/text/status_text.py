@@ -102,12 +102,12 @@ def format_catch_up_progress(progress: CatchingUp, now: int) -> str:
 
 
 def _format_index_progress(status: OperatorStatus, now: int) -> str:
-    folded = status.folded
-    if folded is None:
+    folded_block = status.folded
+    if folded_block is None:
         return "no block is folded yet; run `qos-oracle run --once` first"
     progress_text = (
-        f"folded to block {folded.number}, {format_block_time(folded.time)}, "
-        f"{format_age(folded.time, now)}"
+        f"folded to block {folded_block.number}, {format_block_time(folded_block.time)}, "
+        f"{format_age(folded_block.time, now)}"
     )
     if status.head is None or status.lag_blocks is None:
         return f"{progress_text}; the lag is unknown: {status.contract.unknown}"
@@ -173,8 +173,8 @@ def _format_senders(status: OperatorStatus) -> Lines:
 
 
 def _format_kickouts(status: OperatorStatus) -> str:
-    refused = status.kickouts_refused
-    refused_text = f", {refused} refused by the network" if refused else ""
+    refused_count = status.kickouts_refused
+    refused_text = f", {refused_count} refused by the network" if refused_count else ""
     accused = status.kickouts_accused
     counts_text = f"{status.kickouts_due} due, {len(accused)} accused{refused_text}"
     if not accused:
@@ -235,9 +235,9 @@ def _build_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
     with store.read_transaction() as uow:
-        unproven = describe_unproven_history(source, uow, scope)
-    if unproven is not None:
-        return [HealthFinding(Condition.UNPROVEN, unproven)], []
+        unproven_reason = describe_unproven_history(source, uow, scope)
+    if unproven_reason is not None:
+        return [HealthFinding(Condition.UNPROVEN, unproven_reason)], []
     level = source.get_history_level()
     if level < VerificationLevel.BLOOMED:
         proof_text = "the headers cannot prove it yet, or [verify] does not require a proof"

@@ -163,10 +163,15 @@ class CandidatePool:
         self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> list[tuple[Address, int]]:
         """Return the candidates with their weights, sorted by address."""
-        available = self._list_available(task, time, reserved)
-        if available is None:
+        available_candidates = self._list_available(task, time, reserved)
+        if available_candidates is None:
             return []
-        rows = zip(available.addresses, available.weights, available.offered, strict=True)
+        rows = zip(
+            available_candidates.addresses,
+            available_candidates.weights,
+            available_candidates.offered,
+            strict=True,
+        )
         return [(address, weight) for address, weight, offered in rows if offered]
 
     def draw_nodes(
@@ -183,11 +188,15 @@ class CandidatePool:
         Raises:
             ValueError: the seed is not 32 bytes long.
         """
-        available = self._list_available(task, time, reserved)
-        if available is None:
+        available_candidates = self._list_available(task, time, reserved)
+        if available_candidates is None:
             return []
-        index_draws = draw_indexes(available.weights, available.offered, seed, count)
-        return [index_draw.to_node_draw(available.addresses) for index_draw in index_draws]
+        index_draws = draw_indexes(
+            available_candidates.weights, available_candidates.offered, seed, count
+        )
+        return [
+            index_draw.to_node_draw(available_candidates.addresses) for index_draw in index_draws
+        ]
 
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
@@ -199,11 +208,11 @@ class CandidatePool:
             self._max_stake = compute_max_stake(self._members.values())
         view = self._get_view(build_requirement(task), time)
         view.with_models.update_weights(time, self._max_stake)
-        available = view.with_models.list_available(reserved)
-        if available is None and self.weighting.fallback:
+        available_candidates = view.with_models.list_available(reserved)
+        if available_candidates is None and self.weighting.fallback:
             view.without_models.update_weights(time, self._max_stake)
-            available = view.without_models.list_available(reserved)
-        return available
+            available_candidates = view.without_models.list_available(reserved)
+        return available_candidates
 
     def _compute_available_candidates(
         self, task: Task, time: int, reserved: AbstractSet[Address]

@@ -125,8 +125,8 @@ def _iter_group_verdicts(
 
 
 def _format_speed(speed: SubmissionSpeed) -> dict[str, str]:
-    share = "none" if speed.share is None else format_decimal(speed.share)
-    return {"B": share, "weight": format_decimal(speed.weight)}
+    share_text = "none" if speed.share is None else format_decimal(speed.share)
+    return {"B": share_text, "weight": format_decimal(speed.weight)}
 
 
 # The first policy draws nodes by their speed B. The second draws them with equal chances, as in

@@ -398,7 +398,7 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
     """Return the newest membership changes and reliability drops of a node, newest first."""
     oldest_time = max(0, snapshot.cursor.time - _FEED_SPAN_SECONDS)
     query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
-    falls = [
+    fall_entries = [
         AtomEntry(_build_entry_id(mark.place, mark.cause), mark.time, describe_chart_mark(mark))
         for mark in build_node_history(snapshot, address, query).marks
         if ReliabilityCause(mark.cause) in FALL_CAUSES
@@ -410,7 +410,7 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
         for event in build_node_past(snapshot, address).membership
         if event.time is not None and event.time >= oldest_time
     ]
-    entries = sorted([*falls, *change_entries], key=lambda entry: entry.time, reverse=True)
+    entries = sorted([*fall_entries, *change_entries], key=lambda entry: entry.time, reverse=True)
     return entries[:_MAX_FEED_ENTRIES]
 
 

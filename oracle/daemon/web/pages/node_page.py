@@ -154,7 +154,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     history, points = build_history_with_points(
         snapshot, node.address, HistoryQuery(first=first_time, last=last_time, points=_MAX_POINTS)
     )
-    past = build_node_past(snapshot, node.address)
+    node_past = build_node_past(snapshot, node.address)
     advice = build_node_advice(snapshot, record)
     announced_times = _list_rule_start_times(snapshot)
     previews = build_node_previews(snapshot, node.address).previews
@@ -167,7 +167,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         node=node_answer,
         **build_score_values(node_answer, node_summary, record.entries),
         history=history,
-        past=past,
+        past=node_past,
         previews=previews,
         reason_by_rules={change.rules_hash: change.reason for change in rules_changes},
         **objection_values,
@@ -188,7 +188,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         contact=snapshot.source.contact,
         has_evidence=request.has_evidence,
         channels=[] if subscriptions is None else subscriptions.terms.channels,
-        turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in past.membership],
+        turns=[(change, SENTENCE_BY_CHANGE[change.what]) for change in node_past.membership],
         charts=build_trend_charts(history, node_summary.rules),
         marks=_build_mark_texts(history, snapshot, node_summary.rules),
         marked_timeouts=describe_marked_timeouts(history),
@@ -334,8 +334,8 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
     ]
-    falls = _select_plotted_changes(history, ReliabilityMark.FALL)
-    rise_marks = _select_plotted_changes(history, ReliabilityMark.RISE)
+    plotted_falls = _select_plotted_changes(history, ReliabilityMark.FALL)
+    plotted_rises = _select_plotted_changes(history, ReliabilityMark.RISE)
     exclusion_spans = [
         (mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None
     ]
@@ -345,8 +345,8 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
             samples,
             exclusion_threshold,
             width,
-            falls=falls,
-            rises=rise_marks,
+            falls=plotted_falls,
+            rises=plotted_rises,
             excluded=exclusion_spans,
         )
         for width in (BROAD, NARROW)

@@ -60,8 +60,8 @@ def _find_pending_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
     return None if is_listed or entry.state is PostedState.ON_CHAIN else entry
 
 
-def _is_under_way(posted: PostedEntry | None) -> bool:
-    return posted is not None and posted.state is not PostedState.ENDED
+def _is_under_way(posted_entry: PostedEntry | None) -> bool:
+    return posted_entry is not None and posted_entry.state is not PostedState.ENDED
 
 
 def _build_objection_form(

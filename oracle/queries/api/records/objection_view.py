@@ -95,18 +95,20 @@ def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
     return NodeObjections(as_of=snapshot.as_of, objections=entries, posted=posted_entries)
 
 
-def build_posted_entry(posted: PostedObjection) -> PostedEntry:
+def build_posted_entry(posted_objection: PostedObjection) -> PostedEntry:
     """Return the API's entry of an objection that was posted to this reporter."""
-    if posted.ended_at is not None:
-        state = PostedState.ON_CHAIN if posted.ended_reason is None else PostedState.ENDED
+    if posted_objection.ended_at is not None:
+        state = (
+            PostedState.ON_CHAIN if posted_objection.ended_reason is None else PostedState.ENDED
+        )
     else:
-        state = PostedState.WAITING if posted.intent_id is None else PostedState.SENT
+        state = PostedState.WAITING if posted_objection.intent_id is None else PostedState.SENT
     return PostedEntry(
-        seq=posted.seq,
-        due_since=posted.due_since,
-        received_at=posted.received_at,
+        seq=posted_objection.seq,
+        due_since=posted_objection.due_since,
+        received_at=posted_objection.received_at,
         state=state,
-        ended_reason=posted.ended_reason,
+        ended_reason=posted_objection.ended_reason,
     )
 
 
