@@ -172,7 +172,7 @@ def update_and_draw(
 
 def draw_with_plain_code(task: Task, network: Network, seed: bytes) -> list[NodeDraw]:
     policy_input = PolicyInput(network.nodes, CRYNUX, network.time)
-    verdicts = CRYNUX_POLICY.create_follower().evaluate_candidates(task, policy_input)
+    verdicts = CRYNUX_POLICY.create_evaluator().evaluate_candidates(task, policy_input)
     return draw_nodes(
         [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None],
         seed,

@@ -19,7 +19,12 @@ from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import compute_node_qos, get_status
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_task
-from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
+from oracle.systems.policy import (
+    CandidateEvaluator,
+    CandidateVerdict,
+    PolicyInput,
+    SelectionPolicy,
+)
 
 # In a system without rules, this part of a verdict is the score
 # (docs/explanation/pocket.md#evaluation: tickets / max_tickets).
@@ -41,7 +46,10 @@ def compute_scores_by_rules(
 
 
 def compute_scores_by_policy(
-    follower: Follower, policy_input: PolicyInput, kind: TaskKind | None, max_tickets: int
+    evaluator: CandidateEvaluator,
+    policy_input: PolicyInput,
+    kind: TaskKind | None,
+    max_tickets: int,
 ) -> dict[Address, int]:
     """Return each member's number of tickets divided by `max_tickets`, in units of 10^-18.
 
@@ -54,7 +62,7 @@ def compute_scores_by_policy(
         if node.membership is Membership.MEMBER
     }
     any_task = replace(_ANY_TASK, kind=kind)
-    verdicts = follower.evaluate_candidates(any_task, replace(policy_input, nodes=free_nodes))
+    verdicts = evaluator.evaluate_candidates(any_task, replace(policy_input, nodes=free_nodes))
     return {verdict.node: _get_tickets(verdict) * UNIT // max_tickets for verdict in verdicts}
 
 
@@ -93,17 +101,17 @@ def measure_system(
 
     `on_progress` is called after each chunk of events with the number of events folded so far.
     """
-    # A follower is needed only if the policy judges starts or provides the scores.
-    follower = (
-        policy.create_follower() if plan.measures_task_spread or not column.has_rules else None
+    # An evaluator is needed only if the policy evaluates starts or provides the scores.
+    evaluator = (
+        policy.create_evaluator() if plan.measures_task_spread or not column.has_rules else None
     )
     candidate_weights = (
-        create_candidate_weights(policy, follower, column.rules)
-        if follower and plan.measures_task_spread
+        create_candidate_weights(policy, evaluator, column.rules)
+        if evaluator and plan.measures_task_spread
         else None
     )
     spread_meter = TaskSpreadMeter(column.rules, candidate_weights, plan.chosen_starts)
-    run = _MeasurementRun(column, history, plan, follower, spread_meter)
+    run = _MeasurementRun(column, history, plan, evaluator, spread_meter)
     event_count = 0
     for chunk in history.read_chunks():
         run.fold.fold_events(run.iter_observed_events(chunk), is_complete=False)
@@ -121,11 +129,11 @@ class _MeasurementRun:
         column: SystemColumn,
         history: History,
         plan: MeasurementPlan,
-        follower: Follower | None,
+        evaluator: CandidateEvaluator | None,
         spread_meter: TaskSpreadMeter,
     ) -> None:
         self.column, self.history, self.plan = column, history, plan
-        self.follower, self.spread_meter = follower, spread_meter
+        self.evaluator, self.spread_meter = evaluator, spread_meter
         self.fold = Fold(column.rules)
         self.exclusions = ExclusionTracker(column.rules)
         self.kickouts = KickoutTracker()
@@ -167,8 +175,8 @@ class _MeasurementRun:
         self._record_changes(event)
         if isinstance(event, NodeKickedOut):
             self.kickouts.record_network_kickout(event)
-        if self.follower is not None:
-            self.follower.apply_event(event)
+        if self.evaluator is not None:
+            self.evaluator.apply_event(event)
 
     def _record_changes(self, event: DomainEvent) -> None:
         """Record the changes since the last call, with the time of `event`."""
@@ -206,7 +214,7 @@ class _MeasurementRun:
 
     def _compute_scores(self, time: int) -> Mapping[Address, int]:
         nodes, rules = self.fold.ledger.nodes, self.column.rules
-        if self.column.has_rules or self.follower is None:
+        if self.column.has_rules or self.evaluator is None:
             return compute_scores_by_rules(nodes, time, rules)
         # A Pocket policy compares nodes for only one kind of task. The network's most frequent
         # kind is used.
@@ -215,7 +223,7 @@ class _MeasurementRun:
         )
         max_tickets = int(self.column.policy_parameters["max_tickets"])
         return compute_scores_by_policy(
-            self.follower, PolicyInput(nodes, rules, time), kind, max_tickets
+            self.evaluator, PolicyInput(nodes, rules, time), kind, max_tickets
         )
 
     def finish_measurement(self) -> Measurement:

@@ -19,7 +19,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task, create_task
 from oracle.systems.crynux.candidate_pool import CandidatePool
 from oracle.systems.crynux.crynux_policy import CrynuxPolicy
-from oracle.systems.policy import Follower, PolicyInput, SelectionPolicy
+from oracle.systems.policy import CandidateEvaluator, PolicyInput, SelectionPolicy
 
 
 class CandidateWeights(Protocol):
@@ -37,8 +37,8 @@ class CandidateWeights(Protocol):
 class _JudgedWeights:
     """Computes the candidates' weights by letting the policy judge all nodes for each task."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
+    def __init__(self, evaluator: CandidateEvaluator) -> None:
+        self._evaluator = evaluator
 
     def update_node(self, node: Node) -> None:
         """Do nothing, because the policy reads the nodes themselves."""
@@ -46,7 +46,7 @@ class _JudgedWeights:
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
             (verdict.node, verdict.weight)
-            for verdict in self._follower.evaluate_candidates(task, policy_input)
+            for verdict in self._evaluator.evaluate_candidates(task, policy_input)
             if verdict.weight is not None
         ]
 
@@ -65,12 +65,12 @@ class _IndexedWeights:
 
 
 def create_candidate_weights(
-    policy: SelectionPolicy, follower: Follower, rules: Rules
+    policy: SelectionPolicy, evaluator: CandidateEvaluator, rules: Rules
 ) -> CandidateWeights:
     """Return an index for a Crynux policy; any other policy judges all nodes each time."""
     if isinstance(policy, CrynuxPolicy):
         return _IndexedWeights(rules, policy)
-    return _JudgedWeights(follower)
+    return _JudgedWeights(evaluator)
 
 
 # Chances are in units of 10^-27. Even a sum of a million of them is then exact to 18 digits.

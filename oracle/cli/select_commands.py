@@ -342,19 +342,19 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     seed_bytes = _parse_seed(seed, draws)
     with open_source(events, config) as source:
         system_choice = resolve_system(policy, parse_key_values("--set", changes), source)
-        follower = system_choice.policy.create_follower()
+        evaluator = system_choice.policy.create_evaluator()
         snapshot = source.take_snapshot(
             SnapshotQuery(
                 system_choice.rules,
                 at_time,
-                follower if system_choice.needs_history else None,
+                evaluator if system_choice.needs_history else None,
                 task_request.group,
             )
         )
         selection = run_selection(
             snapshot,
             system_choice.policy,
-            follower,
+            evaluator,
             build_task(task_request, system_choice.rules),
             seed_bytes,
             draws,

@@ -28,69 +28,69 @@ from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.state.draw_repository import StoredDraw
-from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
+from oracle.systems.pocket.pocket_policy import PocketEvaluator, PocketPolicy
 
 
 @dataclass(slots=True)
-class _FollowerState:
-    """A follower that has applied every stored event up to the end of the block `block`."""
+class _EvaluatorState:
+    """An evaluator that has applied every stored event up to the end of the block `block`."""
 
-    follower: PocketFollower
+    evaluator: PocketEvaluator
     block: int = -1
 
     def catch_up(self, uow: UnitOfWork, reader: EventReader, block: int) -> None:
         if block <= self.block:
             return
         for event in iterate_stored_events(uow, reader, BlockRange(self.block + 1, block)):
-            self.follower.apply_event(event)
+            self.evaluator.apply_event(event)
         self.block = block
 
 
-class FollowerCache:
-    """Keeps the follower of a stateful policy (Pocket's) up to date with the fold.
+class EvaluatorCache:
+    """Keeps the evaluator of a stateful policy (Pocket's) up to date with the fold.
 
-    A second follower is kept at the final block, so that a reorg is cheap. Nothing is stored,
-    because the same events always give the same follower. After the daemon starts, the stored
+    A second evaluator is kept at the final block, so that a reorg is cheap. Nothing is stored,
+    because the same events always give the same evaluator. After the daemon starts, the stored
     events are read once from the beginning (docs/explanation/pocket.md#in-the-daemon).
     """
 
     def __init__(self, policy: PocketPolicy, reader: EventReader) -> None:
         self._policy = policy
         self._reader = reader
-        self._newest_state: _FollowerState | None = None
-        self._final_state: _FollowerState | None = None
+        self._newest_state: _EvaluatorState | None = None
+        self._final_state: _EvaluatorState | None = None
 
-    def get_follower(self, uow: UnitOfWork, block: int) -> PocketFollower:
-        """Return the follower as of the end of `block`, whose logs must be stored.
+    def get_evaluator(self, uow: UnitOfWork, block: int) -> PocketEvaluator:
+        """Return the evaluator as of the end of `block`, whose logs must be stored.
 
-        Callers must not change the follower.
+        Callers must not change the evaluator.
         """
-        self._advance_final_follower(uow, block)
+        self._advance_final_evaluator(uow, block)
         if self._newest_state is None or self._newest_state.block > block:
-            self._newest_state = deepcopy(self._final_state) or self._create_follower_state()
+            self._newest_state = deepcopy(self._final_state) or self._create_evaluator_state()
         self._newest_state.catch_up(uow, self._reader, block)
-        return self._newest_state.follower
+        return self._newest_state.evaluator
 
-    def discard_unfinalized_follower(self) -> None:
-        """Discard the follower that is ahead of the final block."""
+    def discard_unfinalized_evaluator(self) -> None:
+        """Discard the evaluator that is ahead of the final block."""
         self._newest_state = None
 
-    def discard_followers_above(self, block: int) -> None:
-        """Discard every follower that has applied blocks above `block`."""
+    def discard_evaluators_above(self, block: int) -> None:
+        """Discard every evaluator that has applied blocks above `block`."""
         self._newest_state = None
         if self._final_state is not None and self._final_state.block > block:
             self._final_state = None
 
-    def _advance_final_follower(self, uow: UnitOfWork, block: int) -> None:
+    def _advance_final_evaluator(self, uow: UnitOfWork, block: int) -> None:
         cursor = uow.cursor.get()
         final_number = None if cursor is None else cursor.final_number
         if final_number is not None:
             if self._final_state is None:
-                self._final_state = self._create_follower_state()
+                self._final_state = self._create_evaluator_state()
             self._final_state.catch_up(uow, self._reader, min(final_number, block))
 
-    def _create_follower_state(self) -> _FollowerState:
-        return _FollowerState(self._policy.create_follower())
+    def _create_evaluator_state(self) -> _EvaluatorState:
+        return _EvaluatorState(self._policy.create_evaluator())
 
 
 # The first bookmark holds the fingerprint of the settings with which nodes are drawn. The second
@@ -103,12 +103,12 @@ _THROUGH_BOOKMARK = "dispatch_through"
 class StoredNetworkView:
     """The tasks and nodes in the database, in the form that a drawer reads.
 
-    `follower_cache` is set only for a stateful policy (Pocket's). `changed_by_key` has the tasks
+    `evaluator_cache` is set only for a stateful policy (Pocket's). `changed_by_key` has the tasks
     that changed since the last draw.
     """
 
     uow: UnitOfWork
-    follower_cache: FollowerCache | None = None
+    evaluator_cache: EvaluatorCache | None = None
     changed_by_key: dict[TaskKey, Task] = field(default_factory=dict)
 
     def get_waiting_tasks(self) -> Sequence[Task]:
@@ -127,10 +127,10 @@ class StoredNetworkView:
             return self.uow.nodes.iterate_all()
         return self.uow.nodes.iterate_changed_since(block)
 
-    def get_follower(self, block: int) -> PocketFollower:
-        if self.follower_cache is None:
-            raise FatalError("this view has no follower; a stateful policy cannot draw from it")
-        return self.follower_cache.get_follower(self.uow, block)
+    def get_evaluator(self, block: int) -> PocketEvaluator:
+        if self.evaluator_cache is None:
+            raise FatalError("this view has no evaluator; a stateful policy cannot draw from it")
+        return self.evaluator_cache.get_evaluator(self.uow, block)
 
 
 class DrawHook(BlockHook):
@@ -143,7 +143,7 @@ class DrawHook(BlockHook):
         """
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket_policy
-        self._follower_cache = None if policy is None else FollowerCache(policy, reader)
+        self._evaluator_cache = None if policy is None else EvaluatorCache(policy, reader)
         # Tasks that changed since the last draw. They are collected only while the drawer tracks
         # waiting tasks.
         self._changed_by_key: dict[TaskKey, Task] = {}
@@ -155,14 +155,14 @@ class DrawHook(BlockHook):
         self._changed_by_key.clear()
         if self._drawer is not None:
             self._drawer.reset()
-        if self._follower_cache is not None:
-            self._follower_cache.discard_unfinalized_follower()
+        if self._evaluator_cache is not None:
+            self._evaluator_cache.discard_unfinalized_evaluator()
 
     @override
     def on_rebuild(self) -> None:
-        """Discard all followers, because stored events may have been repaired."""
-        if self._follower_cache is not None:
-            self._follower_cache.discard_followers_above(-1)
+        """Discard all evaluators, because stored events may have been repaired."""
+        if self._evaluator_cache is not None:
+            self._evaluator_cache.discard_evaluators_above(-1)
 
     @override
     def select_stop_blocks(self, headers: Sequence[BlockRef], newest_block: int) -> list[BlockRef]:
@@ -183,7 +183,7 @@ class DrawHook(BlockHook):
         """Draw at the end of a block, or restore the plan if its draws are already stored."""
         if self._drawer is None:
             return
-        view = StoredNetworkView(uow, self._follower_cache, self._changed_by_key)
+        view = StoredNetworkView(uow, self._evaluator_cache, self._changed_by_key)
         drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)
         if drawn_through is not None and int(drawn_through) >= block.number:
             if self._drawer.block_number != block.number:
@@ -214,8 +214,8 @@ class DrawHook(BlockHook):
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
         """Undo draws, ends of draws and planned downloads of the blocks above the ancestor."""
-        if self._follower_cache is not None:
-            self._follower_cache.discard_followers_above(ancestor)
+        if self._evaluator_cache is not None:
+            self._evaluator_cache.discard_evaluators_above(ancestor)
         uow.draws.rollback_to(ancestor)
         uow.downloads.delete_above(ancestor)
         drawn_through = uow.bookmarks.get(_THROUGH_BOOKMARK)

@@ -24,7 +24,7 @@ from oracle.systems.crynux.crynux_policy import find_ineligibility_reason
 from oracle.systems.crynux.free_nodes import FreeNodes
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.trio_line import TrioPool, build_trio_queue, find_unstartable_tasks
-from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketEvaluator
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import (
     QueueBuilder,
@@ -58,8 +58,8 @@ class NetworkView(Protocol):
         """Return the nodes whose row changed above `block`, or every node if `block` is None."""
         ...
 
-    def get_follower(self, block: int) -> PocketFollower:
-        """Return the follower of a stateful policy (Pocket's) as of the end of `block`."""
+    def get_evaluator(self, block: int) -> PocketEvaluator:
+        """Return the evaluator of a stateful policy (Pocket's) as of the end of `block`."""
         ...
 
 
@@ -104,14 +104,14 @@ class _CrynuxPool:
 
 @dataclass(frozen=True, slots=True)
 class PocketPool:
-    """The `Pool` of Pocket's policies, whose `follower` has applied all events of the block.
+    """The `Pool` of Pocket's policies, whose `evaluator` has applied all events of the block.
 
     `network` has the rows of all members at the block's time, and `free` the members without a
     running task. With `explains`, every draw lists its candidates. See
     docs/explanation/pocket.md#in-the-daemon.
     """
 
-    follower: PocketFollower
+    evaluator: PocketEvaluator
     network: PolicyInput
     free: Sequence[Node]
     explains: bool
@@ -121,7 +121,7 @@ class PocketPool:
     ) -> DrawResult:
         """Draw one node by tickets; candidates are sorted by address, as in every draw."""
         network = replace(self.network, reserved=reserved)
-        ranking = self.follower.rank_candidates(item.task, network)
+        ranking = self.evaluator.rank_candidates(item.task, network)
         sorted_candidates = sorted((row.node, row.chances) for row in ranking.rows)
         return DrawResult(
             draw_nodes(sorted_candidates, seed, 1), sorted_candidates if self.explains else ()
@@ -131,7 +131,7 @@ class PocketPool:
         """Return whether any free node is eligible, because every eligible node can be drawn."""
         network = replace(self.network, reserved=reserved)
         return any(
-            self.follower.find_ineligibility_reason(node, item.task, network) is None
+            self.evaluator.find_ineligibility_reason(node, item.task, network) is None
             for node in self.free
         )
 
@@ -139,7 +139,7 @@ class PocketPool:
         row = self.network.nodes.get(node)
         if row is None or row.membership is not Membership.MEMBER:
             return False
-        return self.follower.find_ineligibility_reason(row, task, self.network) is None
+        return self.evaluator.find_ineligibility_reason(row, task, self.network) is None
 
 
 class BlockDrawer:
@@ -241,8 +241,10 @@ class BlockDrawer:
         legacy_policy, free_nodes = self._legacy_policy, self._free_nodes
         network = PolicyInput(self._members, self.settings.rules, block.time)
         if self._has_memory:
-            follower = view.get_follower(block.number)
-            return PocketPool(follower, network, list(free_nodes.iter_idle_nodes()), self.explains)
+            evaluator = view.get_evaluator(block.number)
+            return PocketPool(
+                evaluator, network, list(free_nodes.iter_idle_nodes()), self.explains
+            )
         if legacy_policy is not None:
             return TrioPool(legacy_policy, network, free_nodes.nodes, self.explains)
         return _CrynuxPool(self._pool, free_nodes, block.time, self.explains)

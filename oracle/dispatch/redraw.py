@@ -17,7 +17,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.state import Node, Task
 from oracle.errors import FatalError, TransientError
 from oracle.systems.assignment import TaskDraw
-from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketEvaluator
 from oracle.systems.task_queue import is_waiting
 
 # Number of headers per request.
@@ -132,8 +132,8 @@ class WorkingSetView:
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)
-        self._follower = (
-            None if settings.pocket_policy is None else settings.pocket_policy.create_follower()
+        self._evaluator = (
+            None if settings.pocket_policy is None else settings.pocket_policy.create_evaluator()
         )
         self._waiting_task_by_key: dict[TaskKey, Task] = {}
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
@@ -148,9 +148,9 @@ class WorkingSetView:
     def fold_block(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
         """Advance to the end of a block, and return the tasks that started in the block."""
         self._fold.fold_block(number, events, journal=False)
-        if self._follower is not None:
+        if self._evaluator is not None:
             for event in events:
-                self._follower.apply_event(event)
+                self._evaluator.apply_event(event)
         changes = self._fold.drain_changes()
         self._changed_nodes.update(changes.nodes)
         self._changed_tasks |= changes.tasks
@@ -193,9 +193,9 @@ class WorkingSetView:
         self._changed_nodes.clear()
         return nodes
 
-    def get_follower(self, block: int) -> PocketFollower:
-        """Return the only follower, which is always at the block of the fold."""
+    def get_evaluator(self, block: int) -> PocketEvaluator:
+        """Return the only evaluator, which is always at the block of the fold."""
         del block
-        if self._follower is None:
-            raise FatalError("this policy has no follower, because it is not stateful")
-        return self._follower
+        if self._evaluator is None:
+            raise FatalError("this policy has no evaluator, because it is not stateful")
+        return self._evaluator

@@ -41,8 +41,8 @@ class CandidateVerdict:
     parts: Mapping[str, str] = field(default_factory=dict)
 
 
-class Follower(Protocol):
-    """Receives the events of a history, and keeps the state that a policy needs besides rows."""
+class CandidateEvaluator(Protocol):
+    """Receives the events of a history, and evaluates candidates by them and by the rows."""
 
     def apply_event(self, event: DomainEvent) -> None:
         """Apply one event; events are sorted by position, and precede all later verdicts."""
@@ -66,6 +66,6 @@ class SelectionPolicy(Protocol):
         """Return the version, which increases whenever the same history may give other results."""
         ...
 
-    def create_follower(self) -> Follower:
-        """Return a follower that has received no event yet."""
+    def create_evaluator(self) -> CandidateEvaluator:
+        """Return an evaluator that has received no event yet."""
         ...

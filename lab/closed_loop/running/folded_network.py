@@ -57,16 +57,16 @@ class _JudgingChooser:
     """Lets the policy judge all nodes for each draw."""
 
     def __init__(self, policy: SelectionPolicy) -> None:
-        self._follower = policy.create_follower()
+        self._evaluator = policy.create_evaluator()
 
     def update_node(self, node: Node) -> None:
         """Do nothing, because the policy reads the nodes themselves."""
 
     def apply_event(self, event: DomainEvent) -> None:
-        self._follower.apply_event(event)
+        self._evaluator.apply_event(event)
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        verdicts = self._follower.evaluate_candidates(task, policy_input)
+        verdicts = self._evaluator.evaluate_candidates(task, policy_input)
         weights = [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]

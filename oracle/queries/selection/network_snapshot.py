@@ -20,7 +20,7 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 from oracle.store.state.draw_repository import PlannedDownload
-from oracle.systems.policy import Follower
+from oracle.systems.policy import CandidateEvaluator
 from oracle.systems.task_queue import is_waiting
 
 # Number of events per batch, which limits the memory use.
@@ -69,13 +69,13 @@ class SnapshotQuery:
     """The options for building a snapshot.
 
     `max_time` is the time of the snapshot in seconds, after which events are left out; None means
-    the time of the last event, or of the cursor. `follower` receives every event that is folded.
+    the time of the last event, or of the cursor. `evaluator` receives every event that is folded.
     `group` is a group whose nodes are included, in addition to those of the waiting tasks.
     """
 
     rules: Rules
     max_time: int | None = None
-    follower: Follower | None = None
+    evaluator: CandidateEvaluator | None = None
     group: GroupKey | None = None
 
 
@@ -96,7 +96,7 @@ def build_snapshot_from_events(
 def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
     """Return the network at the database's cursor, or fold the stored events up to a time.
 
-    Events are folded again if the query has a follower, an earlier time, or other rules than the
+    Events are folded again if the query has an evaluator, an earlier time, or other rules than the
     database.
 
     Raises:
@@ -119,7 +119,7 @@ def load_snapshot_in_transaction(
         raise InputError("nothing is indexed yet; run `qos-oracle run --once` first")
     time = cursor.time if query.max_time is None else query.max_time
     drawn_node_by_task = {draw.task: draw.node for draw in uow.draws.list_active()}
-    if time < cursor.time or query.rules != archive.rules or query.follower is not None:
+    if time < cursor.time or query.rules != archive.rules or query.evaluator is not None:
         blocks = BlockRange(0, cursor.number)
         snapshot = _fold_snapshot(iterate_stored_events(uow, archive.reader, blocks), query, time)
         if time < cursor.time:
@@ -148,9 +148,9 @@ def _fold_snapshot(
         fold.fold_events(batch, is_complete=False)
         # The recorded changes are discarded, because a snapshot is not stored.
         fold.drain_changes()
-        if query.follower is not None:
+        if query.evaluator is not None:
             for event in batch:
-                query.follower.apply_event(event)
+                query.evaluator.apply_event(event)
     fold.score_groups_closed_in_transaction()
     tasks = fold.ledger.tasks.values()
     waiting_tasks = sorted(filter(is_waiting, tasks), key=_get_age_sort_key)

@@ -25,14 +25,19 @@ from oracle.systems.crynux.predownload import plan_predownloads
 from oracle.systems.legacy.legacy_eligibility import TRIO_SIZE
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_selection import TrioChoice
-from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
+from oracle.systems.policy import (
+    CandidateEvaluator,
+    CandidateVerdict,
+    PolicyInput,
+    SelectionPolicy,
+)
 from oracle.systems.weighted_draw import NodeDraw, draw_nodes
 
 
 def run_selection(
     snapshot: NetworkSnapshot,
     policy: SelectionPolicy,
-    follower: Follower,
+    evaluator: CandidateEvaluator,
     task: Task,
     seed: bytes | None = None,
     draw_count: int | None = None,
@@ -42,7 +47,7 @@ def run_selection(
     If `draw_count` is None, the system `legacy` draws three nodes, and other systems draw one.
     If all weights are 0, each candidate counts with weight 1
     (docs/reference/scoring-rules.md#selection-weight).
-    `follower` belongs to the policy; if the policy has a memory, the follower must have received
+    `evaluator` belongs to the policy; if the policy has a memory, the evaluator must have received
     all events of the snapshot. Nodes that had another task of the same group, or that are drawn
     for another task, are not candidates.
 
@@ -52,7 +57,7 @@ def run_selection(
     policy_input = PolicyInput(
         snapshot.nodes, snapshot.rules, snapshot.time, snapshot.find_unavailable_nodes(task)
     )
-    verdicts = follower.evaluate_candidates(task, policy_input)
+    verdicts = evaluator.evaluate_candidates(task, policy_input)
     weights = [
         (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
     ]

@@ -47,7 +47,7 @@ from oracle.systems.legacy.trio_line import (
     build_trio_queue,
     get_legacy_queue_group,
 )
-from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketEvaluator
 from oracle.systems.policy import PolicyInput, SelectionPolicy
 from oracle.systems.task_queue import (
     QueueItem,
@@ -333,8 +333,8 @@ def _build_queue_offer(
     node = replace(stored_node, running=0)
     nodes = {**snapshot.nodes, address: node}
     policy_input = PolicyInput(nodes, snapshot.rules, snapshot.time)
-    follower = policy.create_follower()
-    is_pocket = isinstance(follower, PocketFollower)
+    evaluator = policy.create_evaluator()
+    is_pocket = isinstance(evaluator, PocketEvaluator)
     ineligibility_reason = (
         _find_pocket_unfit_reason(node)
         if is_pocket
@@ -342,8 +342,8 @@ def _build_queue_offer(
     )
     if ineligibility_reason is not None:
         return QueueOffer(node=address, why_not=ineligibility_reason, takes=None, heads=[])
-    if isinstance(follower, PocketFollower):
-        check_eligibility = _build_pocket_eligibility_check(follower, node, policy_input)
+    if isinstance(evaluator, PocketEvaluator):
+        check_eligibility = _build_pocket_eligibility_check(evaluator, node, policy_input)
     elif isinstance(policy, LegacyPolicy):
         check_eligibility = _build_trio_eligibility_check(node, policy_input)
     else:
@@ -433,16 +433,16 @@ def _build_crynux_eligibility_check(
 
 
 def _build_pocket_eligibility_check(
-    follower: PocketFollower, node: Node, network: PolicyInput
+    evaluator: PocketEvaluator, node: Node, network: PolicyInput
 ) -> _EligibilityCheck:
     """Return a function that checks whether the freed node fits a queue entry (Pocket)."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
-        pool = PocketPool(follower, network, [node], explains=False)
+        pool = PocketPool(evaluator, network, [node], explains=False)
         if pool.has_candidates(entry, taken_nodes):
             return _Fit(None)
         reserving_network = replace(network, reserved=taken_nodes)
-        return _Fit(follower.find_ineligibility_reason(node, entry.task, reserving_network))
+        return _Fit(evaluator.find_ineligibility_reason(node, entry.task, reserving_network))
 
     return check
 

@@ -141,7 +141,7 @@ class CrynuxPolicy:
     weighting: Weighting
     spread: ModelSpread = SPREAD
 
-    def create_follower(self) -> "CrynuxPolicy":
+    def create_evaluator(self) -> "CrynuxPolicy":
         """Return the policy itself, because it needs no state besides the rows of the nodes."""
         return self
 

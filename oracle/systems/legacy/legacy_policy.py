@@ -51,7 +51,7 @@ class LegacyPolicy:
     version: int
     equal: bool
 
-    def create_follower(self) -> "LegacyPolicy":
+    def create_evaluator(self) -> "LegacyPolicy":
         """Return the policy itself, because it needs no state besides the rows of the nodes."""
         return self
 

@@ -227,8 +227,8 @@ class StakeIneligibility(StrEnum):
     NONE = "not_staked"
 
 
-class PocketFollower:
-    """The `Follower` of Pocket's policies.
+class PocketEvaluator:
+    """The `CandidateEvaluator` of Pocket's policies.
 
     The memory that it takes grows with the numbers of nodes, scopes and open tasks, and not with
     the length of the history.
@@ -359,9 +359,9 @@ class PocketPolicy:
     version: int
     params: Parameters
 
-    def create_follower(self) -> PocketFollower:
-        """Return a follower that has received no event yet."""
-        return PocketFollower(self.params)
+    def create_evaluator(self) -> PocketEvaluator:
+        """Return an evaluator that has received no event yet."""
+        return PocketEvaluator(self.params)
 
 
 ARTICLE = PocketPolicy("article", 2, parameters.ARTICLE)

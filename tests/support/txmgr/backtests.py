@@ -27,7 +27,7 @@ class ByName:
     seen: list[DomainEvent] = field(default_factory=list)
     judged_tasks: list[Task] = field(default_factory=list)
 
-    def create_follower(self) -> "ByName":
+    def create_evaluator(self) -> "ByName":
         return self
 
     def apply_event(self, event: DomainEvent) -> None:

@@ -14,7 +14,7 @@ from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.state import Node, Task
 from oracle.queries.selection.network_snapshot import NetworkSnapshot
 from oracle.queries.selection.queue_view import build_queue_answer
-from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
+from oracle.systems.pocket.pocket_policy import PocketEvaluator, PocketPolicy
 from oracle.systems.registry import get_policy
 from tests.support.examples import examples
 from tests.support.harness import RULES
@@ -66,9 +66,9 @@ class SceneView:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.nodes
 
-    def get_follower(self, _: int) -> PocketFollower:
+    def get_evaluator(self, _: int) -> PocketEvaluator:
         assert isinstance(self.policy, PocketPolicy)
-        return self.policy.create_follower()
+        return self.policy.create_evaluator()
 
 
 def block(number: int) -> BlockRef:

@@ -21,7 +21,7 @@ from oracle.systems.crynux.requirements import IneligibilityReason, Requirement,
 from oracle.systems.pocket.pocket_policy import (
     ARTICLE,
     PORTAL_API_HEAD,
-    PocketFollower,
+    PocketEvaluator,
     PocketPolicy,
 )
 from tests.support.txmgr.dispatch_harness import build_dispatch_settings
@@ -53,8 +53,8 @@ class FixedView:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
 
-    def get_follower(self, _: int) -> PocketFollower:
-        return self.pocket.create_follower()
+    def get_evaluator(self, _: int) -> PocketEvaluator:
+        return self.pocket.create_evaluator()
 
 
 def at(number: int, time: int = NOW) -> BlockRef:
@@ -109,7 +109,7 @@ def test_pocket_task_is_armed_if_and_only_if_it_has_a_candidate(
     drawer.restore_plan(FixedView(after, [task], policy), at(2), {})
 
     rows = [*{node.address: node for node in [*before, *after]}.values()]
-    verdicts = policy.create_follower().evaluate_candidates(
+    verdicts = policy.create_evaluator().evaluate_candidates(
         task, a_policy_input(rows, drawer.settings.rules)
     )
     assert bool(drawer.plan.armed_tasks) == any(verdict.weight is not None for verdict in verdicts)

@@ -11,7 +11,7 @@ from oracle.domain.ids import GroupKey, Hash
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
-from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketEvaluator
 from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, make_node_address, make_task_key
 from tests.support.txmgr.dispatch_harness import build_dispatch_settings
@@ -48,7 +48,7 @@ class Network:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.fold.ledger.nodes.values()
 
-    def get_follower(self, _: int) -> PocketFollower:
+    def get_evaluator(self, _: int) -> PocketEvaluator:
         raise AssertionError("this policy remembers nothing")
 
     def node(self, name: str) -> Node:

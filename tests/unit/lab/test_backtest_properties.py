@@ -36,8 +36,8 @@ class OneByOne:
     name: str = "one by one"
     version: int = 1
 
-    def create_follower(self) -> CrynuxPolicy:
-        return self.policy.create_follower()
+    def create_evaluator(self) -> CrynuxPolicy:
+        return self.policy.create_evaluator()
 
 
 def measure_history(events, rules, policy, measurement_plan, blocks=(0, None)):

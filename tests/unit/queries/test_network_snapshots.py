@@ -41,7 +41,7 @@ HISTORY = (
 
 
 class Witness:
-    """A policy's follower that records its input."""
+    """A policy's evaluator that records its input."""
 
     def __init__(self) -> None:
         self.seen: list[DomainEvent] = []
@@ -144,12 +144,12 @@ def test_snapshot_under_other_rules_folds_the_events_again(archive):
     assert refolded_node.base == harsh.penalty
 
 
-def test_policy_follower_gets_events_up_to_the_snapshot_time(archive):
+def test_policy_evaluator_gets_events_up_to_the_snapshot_time(archive):
     witness = Witness()
     late = Witness()
     events = export_and_parse(archive)
-    load_snapshot(archive, SnapshotQuery(RULES, follower=witness))
-    load_snapshot(archive, SnapshotQuery(RULES, max_time=events[0].time, follower=late))
+    load_snapshot(archive, SnapshotQuery(RULES, evaluator=witness))
+    load_snapshot(archive, SnapshotQuery(RULES, max_time=events[0].time, evaluator=late))
 
     assert witness.seen == events
     assert late.seen == [event for event in events if event.time == events[0].time]

@@ -47,7 +47,7 @@ def verdicts(history: History, name: str = "t") -> dict[str, CandidateVerdict]:
     """Return the policy's verdict on each member, by name, after the task `name` was created."""
     fold, _ = fold_history(history)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    candidate_verdicts = CRYNUX_POLICY.create_follower().evaluate_candidates(
+    candidate_verdicts = CRYNUX_POLICY.create_evaluator().evaluate_candidates(
         fold.ledger.tasks[make_task_key(name)], policy_input
     )
     return {

@@ -66,7 +66,7 @@ def session_of(*latencies: tuple[str, float], times: int = 5) -> Session:
 def verdicts(history: History) -> dict[str, CandidateVerdict]:
     """Return the verdict of the policy `article` on each member for the task `t`, by name."""
     fold, _ = fold_history(history)
-    follower = ARTICLE_POLICY.create_follower()
+    follower = ARTICLE_POLICY.create_evaluator()
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)

@@ -23,7 +23,7 @@ from oracle.systems.crynux.crynux_policy import CRYNUX_POLICY, CRYNUX_WEIGHTING
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from oracle.systems.crynux.predownload import plan_predownloads
 from oracle.systems.crynux.pricing import Pricing
-from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketEvaluator
 from oracle.systems.policy import PolicyInput
 from oracle.systems.task_queue import is_waiting
 from tests.support.histories import History, fold_history, make_node_address, make_task_key
@@ -54,7 +54,7 @@ class LedgerView:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.ledger.nodes.values()
 
-    def get_follower(self, _: int) -> PocketFollower:
+    def get_evaluator(self, _: int) -> PocketEvaluator:
         raise AssertionError("this policy remembers nothing")
 
 
@@ -220,7 +220,7 @@ def test_draw_frequencies_follow_stake_and_score():
     for member_node in fold.ledger.nodes.values():
         pool.update_node(member_node)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)
-    candidate_verdicts = CRYNUX_POLICY.create_follower().evaluate_candidates(
+    candidate_verdicts = CRYNUX_POLICY.create_evaluator().evaluate_candidates(
         drawn_task, policy_input
     )
     total = sum(verdict.weight or 0 for verdict in candidate_verdicts)

@@ -62,7 +62,7 @@ def verdicts(
 ) -> dict[str, CandidateVerdict]:
     return {
         decode_task_name(verdict.node): verdict
-        for verdict in policy.create_follower().evaluate_candidates(
+        for verdict in policy.create_evaluator().evaluate_candidates(
             *build_policy_arguments(history)
         )
     }

@@ -212,5 +212,7 @@ def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAn
         as_of = api_snapshot.as_of
         snapshot = load_snapshot_in_transaction(api_snapshot.uow, source.archive, query)
     policy = get_policy(rules.name)
-    selection = run_selection(snapshot, policy, policy.create_follower(), build_task(event, rules))
+    selection = run_selection(
+        snapshot, policy, policy.create_evaluator(), build_task(event, rules)
+    )
     return SelectionAnswer(as_of=as_of, **dict(selection))

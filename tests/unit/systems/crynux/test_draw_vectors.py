@@ -43,7 +43,7 @@ def test_seeds_and_draws_match_worked_examples_in_vectors(vector):
 
     verdicts = (
         CrynuxPolicy("crynux", 2, UNFLOORED)
-        .create_follower()
+        .create_evaluator()
         .evaluate_candidates(task, a_policy_input(nodes))
     )
     able = [verdict for verdict in verdicts if verdict.weight is not None]

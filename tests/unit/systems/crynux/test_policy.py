@@ -30,7 +30,7 @@ POLICIES = st.sampled_from([CRYNUX_POLICY, RELAY_POLICY])
 def verdicts(
     policy: CrynuxPolicy, task: Task, policy_input: PolicyInput
 ) -> list[CandidateVerdict]:
-    return policy.create_follower().evaluate_candidates(task, policy_input)
+    return policy.create_evaluator().evaluate_candidates(task, policy_input)
 
 
 @quick

@@ -40,7 +40,7 @@ def test_suggested_nodes_fit_the_task_and_lack_the_model(nodes, task):
     policy_input = a_policy_input(nodes)
     # The same without busy nodes and models, so that no node is ineligible because of them.
     rested = a_policy_input([replace(candidate, running=0) for candidate in nodes])
-    plain = CRYNUX_POLICY.create_follower().evaluate_candidates(replace(task, models=()), rested)
+    plain = CRYNUX_POLICY.create_evaluator().evaluate_candidates(replace(task, models=()), rested)
     eligible = {verdict.node for verdict in plain if verdict.weight is not None}
     predownload_by_model = {
         predownload.model: predownload

@@ -56,7 +56,7 @@ def test_freed_node_takes_most_valuable_eligible_task(tasks, policy, node):
     """Checking the heads of groups gives the same task as checking all tasks."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
-    follower = policy.create_follower()
+    follower = policy.create_evaluator()
     policy_input = a_policy_input([freed])
     able = [
         task

@@ -52,7 +52,7 @@ def test_weight_combines_stake_qos_and_locality(vector):
     largest = max(int(node_fields["stake"]) for node_fields in vector["nodes"])
     # The stake of a node that never gets the task counts, too; here it is the same.
     nodes.append(a_node("Z", paused=True, stake=largest))
-    verdicts = policy.create_follower().evaluate_candidates(task, a_policy_input(nodes, rules))
+    verdicts = policy.create_evaluator().evaluate_candidates(task, a_policy_input(nodes, rules))
     parts = [verdict.parts for verdict in verdicts][:-1]
     assert len(parts) == len(vector["expected"])
     everything = sum(units(verdict_parts["W"]) for verdict_parts in parts)
@@ -82,7 +82,7 @@ def test_zero_mean_counts_as_an_empty_pool_only_under_relay_rules():
     """The relay's rules differ here from those of `crynux`, to which vector sel-05 belongs."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
-        policy.create_follower()
+        policy.create_evaluator()
         .evaluate_candidates(a_task(), a_policy_input(nodes, rules))[0]
         .parts["QoS"][:3]
         for rules, policy in SYSTEMS.values()
@@ -131,7 +131,7 @@ def version_of(text: str | None) -> tuple[int, int, int] | None:
 
 def candidates(task: Task, nodes: list[Node], system: tuple[Rules, CrynuxPolicy]) -> list[Address]:
     rules, policy = system
-    verdicts = policy.create_follower().evaluate_candidates(task, a_policy_input(nodes, rules))
+    verdicts = policy.create_evaluator().evaluate_candidates(task, a_policy_input(nodes, rules))
     return [verdict.node for verdict in verdicts if verdict.weight is not None]
 
 
@@ -153,7 +153,7 @@ def test_candidates_match_the_selection_vectors(name):
 def test_weight_under_relay_policy_ignores_models_on_disk():
     vector = FILTERS[GATED]
     nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
-    verdicts = RELAY_POLICY.create_follower().evaluate_candidates(
+    verdicts = RELAY_POLICY.create_evaluator().evaluate_candidates(
         build_task(vector["task"]), a_policy_input(nodes, RELAY)
     )
     boosts = {verdict.parts["M"] for verdict in verdicts if verdict.weight is not None}
@@ -170,7 +170,7 @@ def test_excluded_node_is_no_candidate_until_it_recovers(case):
 def test_reserved_node_is_not_drawn_again(case):
     nodes = [a_node(name) for name in FILTERS[RESERVING]["candidates"]]
     reserved = frozenset(addresses(case["reserved"]))
-    verdicts = RELAY_POLICY.create_follower().evaluate_candidates(
+    verdicts = RELAY_POLICY.create_evaluator().evaluate_candidates(
         a_task(), a_policy_input(nodes, RELAY, taken=reserved)
     )
     left = [(verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None]

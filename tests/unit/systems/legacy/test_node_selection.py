@@ -49,7 +49,7 @@ SEED32 = bytes(range(32))
 def verdicts_of(task, policy_input, policy=LEGACY_POLICY):
     return {
         verdict.node: verdict
-        for verdict in policy.create_follower().evaluate_candidates(task, policy_input)
+        for verdict in policy.create_evaluator().evaluate_candidates(task, policy_input)
     }
 
 

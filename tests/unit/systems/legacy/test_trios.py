@@ -12,7 +12,7 @@ from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state import Ending, Node, Task
 from oracle.systems.legacy.legacy_eligibility import find_gpu_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
-from oracle.systems.pocket.pocket_policy import PocketFollower
+from oracle.systems.pocket.pocket_policy import PocketEvaluator
 from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_task
 from tests.support.histories import make_node_address
 from tests.support.txmgr.dispatch_harness import PRICING, build_dispatch_settings
@@ -54,7 +54,7 @@ class FixedView:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
 
-    def get_follower(self, _: int) -> PocketFollower:
+    def get_evaluator(self, _: int) -> PocketEvaluator:
         raise AssertionError("this policy remembers nothing")
 
 

@@ -23,7 +23,7 @@ def candidates() -> list[tuple[Address, int]]:
         history.starts(f"f{n}", "fast").starts(f"s{n}", "slow").after(1).submits(f"f{n}")
         history.succeeds(f"f{n}").after(4).submits(f"s{n}").succeeds(f"s{n}")
     fold, _ = fold_history(history.creates("t"))
-    follower = ARTICLE.create_follower()
+    follower = ARTICLE.create_evaluator()
     for event in history.events:
         follower.apply_event(event)
     policy_input = PolicyInput(fold.ledger.nodes, CRYNUX, history.time)

@@ -22,10 +22,15 @@ from oracle.systems.pocket.parameters import PORTAL_API_HEAD as HEAD
 from oracle.systems.pocket.pocket_policy import (
     ARTICLE,
     PORTAL_API_HEAD,
-    PocketFollower,
+    PocketEvaluator,
     PocketPolicy,
 )
-from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
+from oracle.systems.policy import (
+    CandidateEvaluator,
+    CandidateVerdict,
+    PolicyInput,
+    SelectionPolicy,
+)
 from tests.support.examples import examples
 from tests.support.histories import History, fold_history, make_node_address, make_task_key
 from tests.support.random_histories import any_histories
@@ -41,11 +46,11 @@ def build_members(*names: str, stake: int | None = 1, **values: Any) -> History:
     return History().joins(*names, stake=stake, **values)
 
 
-def follow_history(history: History, policy: SelectionPolicy = ARTICLE) -> Follower:
-    follower = policy.create_follower()
+def follow_history(history: History, policy: SelectionPolicy = ARTICLE) -> CandidateEvaluator:
+    evaluator = policy.create_evaluator()
     for event in history.events:
-        follower.apply_event(event)
-    return follower
+        evaluator.apply_event(event)
+    return evaluator
 
 
 def policy_input(history: History, *reserved_names: str) -> PolicyInput:
@@ -226,9 +231,10 @@ def test_ineligible_members_are_listed_with_reason():
     history = build_members("A", "B", "C", gpu_vram=8).joins("D", "E", "F", gpu_vram=24)
     history.pauses("D").creates("t").starts("t", "E").joins("Q").quits("Q")
     demanding_task = replace(SD, min_vram=16)
-    follower = follow_history(history)
+    evaluator = follow_history(history)
     verdict_by_node = {
-        v.node: v for v in follower.evaluate_candidates(demanding_task, policy_input(history, "F"))
+        v.node: v
+        for v in evaluator.evaluate_candidates(demanding_task, policy_input(history, "F"))
     }
     out = {name: verdict_by_node[make_node_address(name)].reason for name in "ABCDEF"}
     assert out == dict.fromkeys("ABC", "vram_too_small") | {
@@ -252,14 +258,14 @@ def test_failing_node_is_flagged_when_the_next_task_starts():
     assert judge_members(history, MEANT)["A"].parts["reason"] == "untested"
 
 
-def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
+def list_memories(evaluator: PocketEvaluator, now: int) -> dict[str, object]:
     """Return the memory's values for every node; for the portal's, each record."""
     nodes = [make_node_address(name) for name in "ABCDEFGHIJ"]
     return {
         chain: memory.records
         if isinstance(memory, PortalMemory)
         else [memory.compute_stats(address, 1000 * now) for address in nodes]
-        for chain, memory in follower.selector.chains.items()
+        for chain, memory in evaluator.selector.chains.items()
     }
 
 
@@ -267,13 +273,13 @@ def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, policy):
-    evaluating_follower = policy.create_follower()
-    replaying = policy.create_follower()
+    queried_evaluator = policy.create_evaluator()
+    replaying = policy.create_evaluator()
     fold = Fold(CRYNUX)
     for event in events:
-        evaluating_follower.apply_event(event)
+        queried_evaluator.apply_event(event)
         fold.fold_events([event])
-        evaluating_follower.evaluate_candidates(
+        queried_evaluator.evaluate_candidates(
             SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time)
         )
     for event in events[:cut]:
@@ -282,20 +288,20 @@ def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, po
     for event in events[cut:]:
         replaying.apply_event(event)
     last = max((event.time for event in events), default=0)
-    assert list_memories(evaluating_follower, last) == list_memories(replaying, last)
+    assert list_memories(queried_evaluator, last) == list_memories(replaying, last)
 
 
 @EACH
 @given(events=any_histories())
 @examples(40)
 def test_every_member_has_verdict_in_address_order(events: list[DomainEvent], policy):
-    follower = policy.create_follower()
+    evaluator = policy.create_evaluator()
     fold = Fold(CRYNUX)
     fold.fold_events(events)
     for event in events:
-        follower.apply_event(event)
+        evaluator.apply_event(event)
     now = max((event.time for event in events), default=0)
-    verdicts = follower.evaluate_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
+    verdicts = evaluator.evaluate_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, now))
     members = [a for a, n in fold.ledger.nodes.items() if n.membership.value == "member"]
     assert [verdict.node for verdict in verdicts] == sorted(members)
     assert all((v.weight is None) == (v.reason is not None) for v in verdicts)
