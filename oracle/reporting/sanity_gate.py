@@ -67,7 +67,8 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
 def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Return why an operator must release a report before it is signed, or None.
 
-    A released period is never held again. This function only reads, and `hold_report` writes.
+    A released period is not held for these reasons again. This function only reads, and
+    `hold_report` writes.
     """
     hold = uow.holds.get(report.period)
     if hold is not None:

@@ -28,6 +28,7 @@ from oracle.domain.ids import Hash
 from oracle.domain.reports.report import Report, ReportChange
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.store.bookmarks import Bookmarks
+from oracle.store.bulk import upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.records import Stamp
@@ -325,15 +326,19 @@ class HoldRepository:
         self._reports = ReportRepository(connection)
 
     def hold(self, period: int, reason: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
-        """Hold a period's report, with `facts` as JSON; return False if a hold exists already.
+        """Hold a period's report, with `facts` as JSON; return False if the hold is kept as it is.
 
-        A period that an operator released is never held again.
+        A period that an operator released is held again only if its leaves are wrong, because the
+        operator did not know this. This hold also replaces a hold for another reason.
         """
-        if self.get(period) is not None:
+        old_hold = self.get(period)
+        if old_hold is not None and (
+            old_hold.has_wrong_leaves or not reason.endswith(WRONG_LEAVES_SUFFIX)
+        ):
             return False
         facts_json = msgspec.json.encode(dict(facts)).decode()
-        row = {"period": period, "reason": reason, "facts": facts_json, "held_at": stamp.at}
-        self._connection.execute(insert(report_hold).values(row))
+        row = (period, reason, facts_json, stamp.at, None, None)
+        upsert_rows(self._connection, report_hold, [row])
         self._journal.write("report held", stamp, f"period {period}: {reason}")
         return True
 

@@ -6,15 +6,18 @@ import pytest
 
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import JobLiveness
+from oracle.domain.health import Condition
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.errors import InputError
+from oracle.queries.health import list_database_findings
 from oracle.reporting.readiness import find_first_unread_block
 from oracle.reporting.report_planner import plan_push
-from oracle.reporting.sanity_gate import release_held_report
+from oracle.reporting.sanity_gate import hold_report, release_held_report
 from oracle.store.report_repository import ReportState
 from oracle.telemetry import quorum_metrics
 from tests.support.evm.groups import score_nodes_in_order
 from tests.support.harness import FINALITY, SETTINGS, Harness
+from tests.support.sending.reporters import index_with_raised_scores
 
 # Three members are enough to judge.
 STRICT = SanityLimits(min_members=3)
@@ -121,6 +124,46 @@ def test_case_f51_mass_drop_is_held_until_the_operator_releases_it(sqlite_harnes
         stored = uow.reports.get(gate.period)
     assert stored is not None
     assert stored.state is ReportState.LANDED
+
+
+def test_released_report_with_wrong_leaves_is_held_again(sqlite_harness: Harness):
+    harness = sqlite_harness
+    harness.pushed()
+    harness.until_final()
+    harness.restart()
+    harness.period()
+    # This process computes wrong leaves, and its sanity gate holds the report.
+    index_with_raised_scores(harness)
+    with harness.store.read_transaction() as uow:
+        (due,) = uow.reports.list_due()
+    hold_report(harness.reporting, due.report, "its changes are too many")
+    with harness.context.write_transaction() as uow:
+        release_held_report(uow, due.report.period, harness.context.stamp)
+    before = count_signatures(harness)
+
+    # The next process compares the leaves before it signs.
+    harness.restart()
+    steps = harness.tick()
+
+    assert (count_signatures(harness), harness.testbed.round) == (before, 1)
+    assert [step.action for step in steps].count("report held") == 1
+    assert read_held_metric() == 1
+    with harness.context.write_transaction() as uow:
+        (hold,) = uow.holds.list_awaiting_operator()
+        assert (hold.period, hold.released_at) == (due.report.period, None)
+        (finding,) = list_database_findings(uow)
+        assert finding.condition is Condition.HELD
+        assert "leaves differ from the nodes" in finding.detail
+        with pytest.raises(InputError, match="cannot be released"):
+            release_held_report(uow, hold.period, harness.context.stamp)
+    # The hold neither repeats nor ends with another restart.
+    harness.restart()
+    assert "report held" not in [step.action for step in harness.tick()]
+    assert read_held_metric() == 1
+
+    harness.period()
+    harness.until_final()
+    assert (harness.testbed.round, read_held_metric()) == (2, 0)
 
 
 def let_held_report_expire(harness: Harness) -> None:
