@@ -24,15 +24,13 @@ from oracle.cli.send_now import (
 from oracle.daemon.compose import open_index
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import Reporter, open_reporter_contexts
-from oracle.daemon.wall_clock import unix_seconds
+from oracle.daemon.senders import Reporter
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.errors import InputError, TransientError
 from oracle.queries.report_models import PushedReport, build_report_basis
 from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_report_accepted
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
-from oracle.reporting.sanity_gate import find_hold_reason
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import PUSH, Account
 from oracle.store.report_repository import ReportHold, ReportState
@@ -69,7 +67,7 @@ def push(
                 *_explain_unsent_report(reporter, sent_steps),
             ]
         else:
-            steps = [_describe_push_dry_run(reporter, due_report)]
+            steps = [_describe_push_dry_run(reporter)]
     if as_json:
         print_model(
             PushedReport(**dict(build_report_basis(due_report)), dry_run=dry_run, steps=steps)
@@ -183,24 +181,12 @@ def _explain_no_pushable_report(
     )
 
 
-def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
+def _describe_push_dry_run(reporter: Reporter) -> str:
     def plan_due_push(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
         # Outcomes of older reports are not marked, because this command does not show them.
         return plan_push(contexts.reporting, heads, mark_outcomes=False)
 
-    description = describe_dry_run(
-        reporter, plan_due_push, "the report would be sent, if possible now"
-    )
-    context = open_reporter_contexts(reporter, 0, unix_seconds).reporting
-    with reporter.index.store.read_transaction() as uow:
-        stored_report = uow.reports.get(due_report.period)
-        is_signed = (
-            stored_report is None
-            or stored_report.digest is not None
-            or not reporter.account.has_signer
-        )
-        hold_reason = None if is_signed else find_hold_reason(context, uow, due_report)
-    return description if hold_reason is None else f"it would be held: {hold_reason}"
+    return describe_dry_run(reporter, plan_due_push, "the report would be sent, if possible now")
 
 
 def _find_due_report_hold(

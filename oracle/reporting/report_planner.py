@@ -332,7 +332,11 @@ def _sign_report(
         stored_report is not None and stored_report.digest == signed_statement.digest
     ):
         return None
-    with context.account_context.write_transaction() as uow:
+    dry_run_text = (
+        f"the report is signed in round {signed_statement.round}, and would be sent once a quorum "
+        "has signed"
+    )
+    with context.account_context.write_transaction(dry_run_text) as uow:
         uow.reports.set_signed_round(
             scheduled_report.report.period, signed_statement.round, signed_statement.digest
         )
@@ -398,7 +402,8 @@ def _plan_push_of_signed_report(
         deadline=report.deadline,
         exclusive_key=PUSH,
     )
-    with context.account_context.write_transaction() as uow:
+    dry_run_text = f"the report would be sent in round {record.round}"
+    with context.account_context.write_transaction(dry_run_text) as uow:
         uow.reports.set_signed_round(report.period, record.round, record.digest)
         intent_id = uow.outbox.intents.add(request, context.account_context.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")

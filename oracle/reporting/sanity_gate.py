@@ -100,7 +100,11 @@ def mark_unsignable_reports_not_due(
 
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
     """Store and log that a report is held, or return None if the hold is already stored."""
-    with context.account_context.write_transaction() as uow:
+    with context.account_context.store.read_transaction() as uow:
+        if not uow.holds.can_hold(report.period, reason):
+            return None
+    dry_run_text = f"the report would be held: {reason}"
+    with context.account_context.write_transaction(dry_run_text) as uow:
         activity = load_period_activity(uow, report, context.sanity.periods)
         hold_facts = {
             "as_of": report.as_of.number,
@@ -109,12 +113,8 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
             "changed_nodes": report.change.node_count,
             "tasks_ended": activity[-1].tasks if activity else None,
         }
-        is_new_hold = uow.holds.hold(
-            report.period, reason, hold_facts, context.account_context.stamp
-        )
+        uow.holds.hold(report.period, reason, hold_facts, context.account_context.stamp)
         update_hold_metrics(uow.holds.list_awaiting_operator())
-    if not is_new_hold:
-        return None
     get_logger().error("report_held", period=report.period, reason=reason, **hold_facts)
     return StepResult("report held", None, f"period {report.period}: {reason}")
 

@@ -325,16 +325,20 @@ class HoldRepository:
         self._journal = Journal(connection)
         self._reports = ReportRepository(connection)
 
+    def can_hold(self, period: int, reason: str) -> bool:
+        """Return whether `hold` would store this hold."""
+        old_hold = self.get(period)
+        return old_hold is None or (
+            reason.endswith(WRONG_LEAVES_SUFFIX) and not old_hold.has_wrong_leaves
+        )
+
     def hold(self, period: int, reason: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
         """Hold a period's report, with `facts` as JSON; return False if the hold is kept as it is.
 
         A period that an operator released is held again only if its leaves are wrong, because the
         operator did not know this. This hold also replaces a hold for another reason.
         """
-        old_hold = self.get(period)
-        if old_hold is not None and (
-            old_hold.has_wrong_leaves or not reason.endswith(WRONG_LEAVES_SUFFIX)
-        ):
+        if not self.can_hold(period, reason):
             return False
         facts_json = msgspec.json.encode(dict(facts)).decode()
         row = (period, reason, facts_json, stamp.at, None, None)

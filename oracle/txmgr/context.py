@@ -263,8 +263,13 @@ class AccountContext:
         return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
-    def write_transaction(self) -> Iterator[UnitOfWork]:
+    def write_transaction(
+        self,
+        dry_run_text: str = "",  # noqa: ARG002  only the context of a dry run needs it
+    ) -> Iterator[UnitOfWork]:
         """Open a write transaction; it fails if this process has lost the lease.
+
+        In a dry run, `dry_run_text` is shown in place of the write (`describe_dry_run`).
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -380,8 +385,8 @@ class DryRunContext(AccountContext):
     """A context that raises an error on every write, send and signature."""
 
     @override
-    def write_transaction(self) -> NoReturn:
-        raise WriteAttemptedError
+    def write_transaction(self, dry_run_text: str = "") -> NoReturn:
+        raise WriteAttemptedError(dry_run_text)
 
     @override
     def check_can_send(self) -> NoReturn:
@@ -399,7 +404,8 @@ def build_dry_run_context(context: AccountContext) -> DryRunContext:
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
     """Run an action as a dry run and describe its effects; return None if it has none.
 
-    The result is `fallback_text` if the action would write or send without a new signature.
+    If the action would write or send without a new signature, the result is the text of the write
+    (`AccountContext.write_transaction`), or `fallback_text` if it has none.
 
     Raises:
         OracleError: the action failed.
@@ -408,6 +414,6 @@ def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str
         step_result = action()
     except DryRunSignatureError as error:
         return str(error)
-    except WriteAttemptedError:
-        return fallback_text
+    except WriteAttemptedError as error:
+        return str(error) or fallback_text
     return None if step_result is None else f"{step_result.action} {step_result.detail}".rstrip()

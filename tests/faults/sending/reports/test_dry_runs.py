@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from oracle.cli.main import run
+from oracle.domain.ids import Hash
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.keystore import unlock_keystore
 from oracle.store.outbox.records import Stamp
@@ -25,6 +26,7 @@ from tests.support.sending.faults import respond_with
 from tests.support.sending.in_flight import GWEI
 from tests.support.sending.operator_commands import list_database_rows
 from tests.support.sending.proxy import SEND, Proxy
+from tests.support.sending.reporters import index_with_raised_scores
 from tests.support.signing.remote_signer import RemoteHost, serve_host
 
 ROLES = ("signer", "transmitter")
@@ -158,6 +160,26 @@ def mark_old_reports_missed(harness: Harness) -> None:
         uow.lease.release(harness.epoch)
 
 
+def index_with_wrong_leaves(site: Site) -> int:
+    """Let a faulty process cut the only report that can still land, and return its period."""
+    harness = site.harness
+    with harness.store.transaction() as uow:
+        epoch = uow.lease.acquire("the daemon", 60)
+    harness.restart(epoch=epoch)
+    assert epoch is not None
+    # After the heartbeat, a report is due although little has changed.
+    harness.testbed.chain.later(2 * SETTINGS.ttl_seconds)
+    harness.testbed.chain.mine()
+    harness.period()
+    index_with_raised_scores(harness)
+    with harness.store.transaction() as uow:
+        uow.lease.release(epoch)
+        *older, newest = uow.reports.list_due()
+        for due in older:
+            uow.reports.set_state(due.report.period, ReportState.MISSED)
+    return newest.report.period
+
+
 def hold_due_reports(site: Site) -> None:
     with site.harness.store.transaction() as uow:
         for due in uow.reports.list_due():
@@ -230,6 +252,28 @@ def test_push_dry_run_reports_the_revert_of_a_real_push(
         assert would.startswith(
             f"the report in round {done_step.split()[3].rstrip(',')} would be signed"
         )
+
+
+@pytest.mark.parametrize("has_digest", [False, True], ids=["unsigned", "signed_as_another_round"])
+def test_push_dry_run_shows_that_the_report_would_be_held(
+    site: Site, capsys: pytest.CaptureFixture[str], *, has_digest: bool
+):
+    period = index_with_wrong_leaves(site)
+    if has_digest:
+        # The statement of this digest expired with the previous round.
+        with site.harness.store.transaction() as uow:
+            uow.reports.set_signed_round(period, 1, Hash("0x" + 32 * "ab"))
+    capsys.readouterr()
+
+    assert site.run("report", "push", "--dry-run") == 0
+    dry_run_text = capsys.readouterr().out
+    assert site.run("report", "push", "--yes") == 0
+
+    reason = "of its leaves differ from the nodes; it is never signed"
+    assert reason in capsys.readouterr().out
+    assert "the report would be held: " in dry_run_text
+    assert reason in dry_run_text
+    assert (site.sent, site.signed) == (0, 0)
 
 
 def test_dry_run_rejects_a_deployment_above_the_cost_limit(
