@@ -41,6 +41,9 @@ NOT_NODE_CONTRACT_ERROR = "Not called by the node contract"
 NOT_ADMIN_ERROR = "Not called by the admin"
 NOT_STAKED_ERROR = "Node not staked"
 
+# The probed calls name an account that does not exist, so the right contract rejects them.
+_NO_REVERT = "no revert, although the call is for a node that does not exist"
+
 
 class RpcCaller(Protocol):
     """An object that sends requests to one endpoint or to a pool of endpoints."""
@@ -140,7 +143,9 @@ def find_node_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Addr
 
 
 def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Address) -> str | None:
-    """Return the Node contract's revert message if `task` is not its task contract, else None.
+    """Return the result of the probe if `task` is not the Node's task contract, else None.
+
+    The result is a revert message, or says that the call does not revert.
 
     The probe simulates that `task` calls `finishTask` for a node that does not exist. The linked
     task contract passes the check of the sender, and its call fails at the node's status.
@@ -148,7 +153,7 @@ def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Addr
     revert_reason = _fetch_revert_reason(
         rpc_caller, task, node, encode_call_with_addresses("finishTask(address)", ZERO_ADDRESS)
     )
-    return None if revert_reason == NOT_BUSY_ERROR else revert_reason
+    return None if revert_reason == NOT_BUSY_ERROR else revert_reason or _NO_REVERT
 
 
 def find_qos_contract_mismatch(
@@ -167,11 +172,14 @@ def find_qos_contract_mismatch(
 def find_staking_admin_mismatch(
     rpc_caller: RpcCaller, staking: Address, adapter: Address
 ) -> str | None:
-    """Return NodeStaking's revert message if the adapter is not its admin, else None."""
+    """Return the result of the probe if the adapter is not NodeStaking's admin, else None.
+
+    The result is a revert message, or says that the call does not revert.
+    """
     revert_reason = _fetch_revert_reason(
         rpc_caller, adapter, staking, encode_call_with_addresses("unstake(address)", ZERO_ADDRESS)
     )
-    return None if revert_reason == NOT_STAKED_ERROR else revert_reason
+    return None if revert_reason == NOT_STAKED_ERROR else revert_reason or _NO_REVERT
 
 
 def _find_node_mismatches(

@@ -25,9 +25,11 @@ from oracle.cli.write_session import open_write_session
 from oracle.daemon.compose import Index, get_checked_chain, open_index
 from oracle.daemon.records import Records, open_folded_records, open_records
 from oracle.daemon.senders import get_oracle_address, open_report_account
+from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
+from oracle.errors import TransientError
 from oracle.queries.health import format_disputed_reports
 from oracle.queries.leaf_comparison import (
     PeerLeaves,
@@ -37,6 +39,7 @@ from oracle.queries.leaf_comparison import (
 )
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
+    EndpointRoot,
     HeldReport,
     ReleasedReport,
     ReportDetail,
@@ -233,8 +236,9 @@ def verify(
     """Recompute an accepted round and compare it with the chain.
 
     The root of the round is recomputed from the stored logs. The comparison covers the as-of
-    block, the root and, while the contract keeps it, the contract's copy of the root. If the
-    roots differ, the first leaf that differs is shown. Exit code 1 if anything differs.
+    block, the root and, while the contract keeps it, the contract's copy of the root as each
+    endpoint returns it. If the roots differ, the first leaf that differs is shown. Exit code 1 if
+    anything differs.
     """
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         get_oracle_address(index.config)
@@ -242,7 +246,7 @@ def verify(
             round_number,
             get_checked_chain(index),
             index.archive,
-            partial(_fetch_contract_root, index),
+            partial(_fetch_contract_roots, index),
         )
     if as_json:
         print_model(verification)
@@ -252,11 +256,25 @@ def verify(
         raise typer.Exit(1)
 
 
-def _fetch_contract_root(index: Index, round_number: int) -> Hash | None:
-    """Return the root of a round in the contract, or None if the contract no longer has it."""
+def _fetch_contract_roots(
+    index: Index, round_number: int
+) -> dict[str, tuple[BlockRef, Hash | None]]:
+    """Return, by endpoint, its newest block and the contract's root of a round at this block.
+
+    Raises:
+        TransientError: no endpoint returns the contract's state.
+    """
     account = open_report_account(index.config, index.chain)
-    _, root = RootsContract(account.pool_view, account.domain.contract).fetch_root(round_number)
-    return root
+    root_by_endpoint, failures = {}, []
+    for view in account.pool_view.build_single_endpoint_views():
+        try:
+            contract = RootsContract(view, account.domain.contract)
+            root_by_endpoint[view.callers[0].name] = contract.fetch_root(round_number)
+        except TransientError as error:
+            failures.append(error)
+    if not root_by_endpoint:
+        raise failures[0]
+    return root_by_endpoint
 
 
 def _print_round_verification(verification: RoundVerification) -> None:
@@ -274,9 +292,20 @@ def _print_round_verification(verification: RoundVerification) -> None:
         typer.echo("  the root was struck: nothing can be proven with it")
     if verification.leaf_difference is not None:
         _print_leaf_difference(verification.leaf_difference, "recomputed", "in the round")
-    if verification.contract_has_root is not None:
-        verb = "has" if verification.contract_has_root else "does NOT have"
-        typer.echo(f"  the contract {verb} this root now")
+    for contract_root in verification.contract_roots:
+        typer.echo(f"  {_describe_contract_root(contract_root, verification)}")
+
+
+def _describe_contract_root(entry: EndpointRoot, verification: RoundVerification) -> str:
+    block_text = f"block {entry.block} of {entry.endpoint}"
+    if entry.root == verification.root:
+        return f"the contract has this root at {block_text}"
+    if entry.root is not None:
+        return f"the contract has ANOTHER root at {block_text}: {entry.root}"
+    if entry.is_behind:
+        accepted_in = verification.place.block
+        return f"not compared at {block_text}: the round was accepted in block {accepted_in}"
+    return f"the contract has no root of this round at {block_text}"
 
 
 def _print_leaf_difference(difference: LeafDifference, own_title: str, other_title: str) -> None:

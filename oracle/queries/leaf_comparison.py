@@ -4,7 +4,7 @@ The round is recomputed from raw logs, the rules, and the chain's as-of block, b
 state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import zip_longest
 
 from pydantic import Field
@@ -41,7 +41,7 @@ from oracle.queries.leaf_models import (
     ProofLeaf,
     build_piece_digests,
 )
-from oracle.queries.report_models import RoundVerification, build_round_entry
+from oracle.queries.report_models import EndpointRoot, RoundVerification, build_round_entry
 from oracle.reporting.recompute import build_tree_of_folded_state
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
@@ -265,12 +265,12 @@ def verify_round(
     round_number: int,
     chain: ChainSource,
     archive: EventArchive,
-    read_contract_root: Callable[[int], Hash | None],
+    read_contract_roots: Callable[[int], Mapping[str, tuple[BlockRef, Hash | None]]],
 ) -> RoundVerification:
     """Recompute the root of a round, and compare it with the accepted root.
 
-    `read_contract_root` returns the root of a round in the contract, or None if the contract no
-    longer keeps it.
+    `read_contract_roots` returns, by endpoint, its newest block and the root that the contract has
+    for a round at this block, or None if the contract has none.
 
     Raises:
         InputError: the index has no such accepted round.
@@ -297,8 +297,17 @@ def verify_round(
             if root == accepted_round.root
             else _find_first_difference(uow, accepted_round, tree)
         )
-    contract_root = read_contract_root(round_number)
-    has_accepted_root = None if contract_root is None else contract_root == accepted_round.root
+    contract_roots = [
+        EndpointRoot(
+            endpoint=endpoint,
+            block=block.number,
+            is_behind=block.number < accepted_round.at.block,
+            root=contract_root,
+        )
+        for endpoint, (block, contract_root) in read_contract_roots(round_number).items()
+    ]
+    returned_roots = {entry.root for entry in contract_roots if entry.root is not None}
+    has_accepted_root = returned_roots == {accepted_round.root} if returned_roots else None
     has_same_block = as_of.hash == accepted_round.as_of_hash
     return RoundVerification(
         **dict(build_round_entry(accepted_round, event_source, is_struck=is_struck)),
@@ -306,6 +315,7 @@ def verify_round(
         same_block=has_same_block,
         computed_root=root,
         contract_has_root=has_accepted_root,
+        contract_roots=contract_roots,
         leaf_difference=difference,
     )
 

@@ -201,13 +201,29 @@ class RoundEntry(ApiModel):
     place: LogPlace
 
 
+class EndpointRoot(ApiModel):
+    """The contract's root of a round, as one endpoint returned it at its newest block."""
+
+    endpoint: str
+    block: int
+    is_behind: bool = Field(
+        description="Whether the block is below the block that accepted the round."
+    )
+    root: HashText | None = Field(
+        description=(
+            "Root of the round in the contract; null if the contract does not have it at this "
+            "block, or if it was struck."
+        )
+    )
+
+
 class RoundVerification(RoundEntry):
     """An accepted round, with the root that was recomputed for its as-of block."""
 
     same: bool = Field(
         description=(
             "Whether the as-of block is still on the chain, the computed root is the accepted "
-            "one, and the contract keeps no other root of this round."
+            "one, and no endpoint returned another root of this round."
         )
     )
     same_block: bool = Field(description="Whether the as-of block is still on the chain.")
@@ -216,9 +232,12 @@ class RoundVerification(RoundEntry):
     )
     contract_has_root: bool | None = Field(
         description=(
-            "Whether the contract's root of this round is the accepted one; null if the contract "
-            "no longer keeps it."
+            "Whether every endpoint that returned the contract's root of this round returned the "
+            "accepted one; null if no endpoint returned a root."
         )
+    )
+    contract_roots: list[EndpointRoot] = Field(
+        description="The contract's root of this round, by endpoint that responded."
     )
     leaf_difference: LeafDifference | None = Field(
         description=(

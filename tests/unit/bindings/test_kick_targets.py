@@ -130,7 +130,9 @@ def test_wrong_task_contract_is_reported_with_the_revert_reason(data: str | None
 
 
 def test_task_contract_that_does_not_revert_is_reported_as_a_mismatch():
-    assert find_task_contract_mismatch(RecordingEndpoint(), NODE, TASK) == ""
+    assert find_task_contract_mismatch(RecordingEndpoint(), NODE, TASK) == (
+        "no revert, although the call is for a node that does not exist"
+    )
 
 
 def test_wrong_qos_contract_is_reported_with_the_revert_reason():
@@ -157,6 +159,8 @@ def test_staking_admin_check_passes_only_if_the_error_is_node_not_staked():
         RecordingEndpoint(refusal="x", data="0x1234"), NODE, ADAPTER
     )
     assert mismatch == "0x1234"
+    mismatch = find_staking_admin_mismatch(RecordingEndpoint(), NODE, ADAPTER)
+    assert mismatch == "no revert, although the call is for a node that does not exist"
 
 
 def test_task_network_with_another_oracle_is_reported():

@@ -5,9 +5,14 @@ import shutil
 import sqlite3
 
 import pytest
+import requests
 
+from oracle.bindings.codec import encode_call
+from oracle.bindings.qos_roots import CONTRACT
 from oracle.cli.main import run
 from tests.support.cli.local_network import run_local_network, write_config
+from tests.support.sending.faults import respond_with
+from tests.support.sending.proxy import run_proxy
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -58,6 +63,54 @@ def test_verify_reproduces_root_of_accepted_round(settings, tmp_path, capsys):
     )
     assert comparison["computed_root"] == comparison["root"]
     assert comparison["leaf_difference"] is None
+
+
+def test_root_of_the_contract_is_reported_by_endpoint(settings, network, tmp_path, capsys):
+    """A false root, or the state of an old block, is attributed to the endpoint."""
+    accepted_at = verify_round(capsys, settings, tmp_path)[1]["place"]["block"]
+    false_root = "0x" + 64 * "5"
+    root_call = encode_call(CONTRACT, "rootOf", 1)
+    with run_proxy(network.url) as liar, run_proxy(network.url) as laggard:
+        liar.rule(
+            "eth_call",
+            respond_with(false_root),
+            when=lambda question: question["params"][0]["data"] == root_call,
+        )
+        old_block = requests.post(
+            network.url,
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": "eth_getBlockByNumber",
+                "params": [hex(accepted_at - 1), False],
+            },
+            timeout=60,
+        ).json()["result"]
+        laggard.rule(
+            "eth_getBlockByNumber",
+            respond_with(old_block),
+            when=lambda question: question["params"][0] == "latest",
+        )
+        endpoints = [laggard.url, network.url, liar.url]
+        with_three = {**settings, "chain": {**settings["chain"], "endpoints": endpoints}}
+        code, comparison = verify_round(capsys, with_three, tmp_path)
+        path = write_config(with_three, tmp_path / "config.toml")
+        assert run(["report", "verify", "1", "--config", str(path)]) == code == 1
+    text = capsys.readouterr().out
+
+    assert comparison["contract_has_root"] is False
+    assert comparison["computed_root"] == comparison["root"]
+    behind, honest, false = comparison["contract_roots"]
+    assert (behind["block"], behind["is_behind"]) == (accepted_at - 1, True)
+    assert (honest["is_behind"], honest["root"]) == (False, comparison["root"])
+    assert (behind["root"], false["root"]) == (None, false_root)
+    block = honest["block"]
+    assert (
+        f"not compared at block {accepted_at - 1} of {laggard.url}: the round was accepted in "
+        f"block {accepted_at}"
+    ) in text
+    assert f"the contract has this root at block {block} of {network.url}" in text
+    assert f"the contract has ANOTHER root at block {block} of {liar.url}: {false_root}" in text
 
 
 def test_missing_logs_are_reported_as_a_differing_leaf(settings, tmp_path, capsys):
