@@ -14,7 +14,7 @@ from tests.support.examples import examples
 fees = st.integers(min_value=1, max_value=10**12)
 seconds = st.integers(min_value=0, max_value=10**7)
 bounds = st.fixed_dictionaries(
-    {"heartbeat": st.integers(min_value=1, max_value=10**6), "cap": fees}
+    {"heartbeat_seconds": st.integers(min_value=1, max_value=10**6), "fee_cap": fees}
 )
 policies = st.builds(
     SubmissionPolicy,
@@ -42,14 +42,14 @@ def test_max_fee_never_decreases_with_age(first_age, second_age, policy, bounds)
 @given(changes, seconds, policies, bounds)
 def test_submission_fee_never_exceeds_cap(change, age, policy, bounds):
     decision = decide_submission(change, age, policy, **bounds)
-    assert 0 < decision.max_fee_per_gas <= bounds["cap"]
+    assert 0 < decision.max_fee_per_gas <= bounds["fee_cap"]
 
 
 @examples(25)
 @given(changes, policies, bounds)
 def test_report_is_sent_with_the_max_fee_after_the_heartbeat(change, policy, bounds):
-    decision = decide_submission(change, bounds["heartbeat"], policy, **bounds)
-    assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["cap"])
+    decision = decide_submission(change, bounds["heartbeat_seconds"], policy, **bounds)
+    assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["fee_cap"])
 
 
 @examples(25)
@@ -57,7 +57,7 @@ def test_report_is_sent_with_the_max_fee_after_the_heartbeat(change, policy, bou
 def test_band_crossing_is_sent_immediately_with_max_fee(change, age, policy, bounds):
     urgent_change = change._replace(crosses_band=True)
     assert decide_submission(urgent_change, age, policy, **bounds) == SubmissionDecision(
-        should_send=True, reason="a node crosses a band", max_fee_per_gas=bounds["cap"]
+        should_send=True, reason="a node crosses a band", max_fee_per_gas=bounds["fee_cap"]
     )
 
 
@@ -66,12 +66,12 @@ def test_band_crossing_is_sent_immediately_with_max_fee(change, age, policy, bou
 def test_default_policy_sends_any_change_with_the_max_fee(change, age, bounds):
     some_change = change._replace(node_count=max(1, change.node_count))
     decision = decide_submission(some_change, age, SubmissionPolicy(), **bounds)
-    assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["cap"])
+    assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["fee_cap"])
 
 
 def test_small_change_of_few_nodes_is_not_sent_yet():
     policy = SubmissionPolicy(min_nodes=3, min_change=500)
-    bounds = {"heartbeat": 3600, "cap": 100}
+    bounds = {"heartbeat_seconds": 3600, "fee_cap": 100}
 
     def is_sent(node_count: int, steps: int) -> bool:
         change = ReportChange(node_count, steps, max_steps=1)
@@ -82,6 +82,6 @@ def test_small_change_of_few_nodes_is_not_sent_yet():
 
 def test_max_fee_grows_linearly_with_age():
     policy = SubmissionPolicy(cheap_fee_wei=20)
-    bounds = {"heartbeat": 100, "cap": 120}
+    bounds = {"heartbeat_seconds": 100, "fee_cap": 120}
     max_fees = [compute_max_fee(age, policy, **bounds) for age in (0, 50, 100, 999)]
     assert max_fees == [20, 70, 120, 120]
