@@ -22,6 +22,7 @@ from oracle.queries.node_sentences import (
     format_secondary_details,
     format_short_cause,
 )
+from oracle.queries.text.reliability_falls import name_falls
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_node
 
@@ -104,7 +105,7 @@ def test_improvement_text_of_an_excluded_node_starts_with_waiting():
 def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
     assert format_secondary_details(summary) == (
-        "Reliability, which timeouts lower, is down to 0.50 and recovers by itself. "
+        f"Reliability, which {name_falls(CRYNUX)} lower, is down to 0.50 and recovers by itself. "
         "Best of 12 nodes."
     )
 

@@ -1,9 +1,8 @@
 """The maximum time for which a timeout can exclude a node."""
 
-from dataclasses import replace
-
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_max_exclusion_seconds, heal_reliability
+from oracle.domain.scoring.reliability import remove_falls
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
@@ -19,5 +18,5 @@ def test_node_is_selectable_after_computed_exclusion():
     assert heal_reliability(base, 0, seconds, RELAY) >= RELAY.exclude_exit
 
 
-def test_no_node_is_excluded_with_a_penalty_factor_of_1():
-    assert compute_max_exclusion_seconds(replace(CRYNUX, penalty=UNIT)) == 0
+def test_no_node_is_excluded_if_every_factor_is_1():
+    assert compute_max_exclusion_seconds(remove_falls(CRYNUX)) == 0
