@@ -132,4 +132,6 @@ class ServerCommitWatch:
     def _close_listening_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            # `close` alone would roll back, which fails if the connection was lost.
+            connection.invalidate()
             connection.close()

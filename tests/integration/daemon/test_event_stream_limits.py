@@ -4,7 +4,9 @@ and the end of streams.
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from time import monotonic
 
+import psycopg
 import pytest
 import requests
 
@@ -12,6 +14,7 @@ from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api import event_stream
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
+from oracle.store import commit_watch
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory
 from tests.support.histories import History
@@ -20,6 +23,8 @@ from tests.support.txmgr.stores import new_sqlite_store
 __all__ = ["new_sqlite_store"]
 
 PATIENCE_SECONDS = 60
+# Added to a documented interval, for a busy machine.
+SLACK_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -55,6 +60,53 @@ def test_commit_by_another_process_is_streamed_immediately(database_url, monkeyp
         with writer.transaction() as uow:
             uow.halts.open_halt("finality_violation", "block 9", since_block=9, since_time=1)
         assert next(line for line in lines if line.startswith("event: ")) == "event: halted"
+
+
+def wait_for_listener(url: str) -> None:
+    listening = (
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        while connection.execute(listening).fetchone() == (0,):
+            pass
+
+
+def terminate_listeners(url: str) -> None:
+    """End the sessions that listen for commits, as a restart or a firewall does."""
+    terminate = (
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+    )
+    with psycopg.connect(url, autocommit=True) as connection:
+        assert connection.execute(terminate).fetchall() == [(True,)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("is_terminated", [True, False], ids=["terminated", "not_delivered"])
+def test_stream_without_notifications_sees_new_rows_at_the_check_interval(
+    postgresql_url, monkeypatch, *, is_terminated
+):
+    if not is_terminated:
+        # As behind a pooler, where LISTEN succeeds in another session than the later ones.
+        monkeypatch.setattr(commit_watch, "COMMIT_CHANNEL", "channel_without_messages")
+    with (
+        Store.open(postgresql_url) as store,
+        Store.open(postgresql_url) as writer,
+        serve_api(IndexedHistory(store).whole(History().joins("A")), ApiSection()) as url,
+        open_stream(url, "192.0.2.1") as answer,
+    ):
+        lines = answer.iter_lines(decode_unicode=True)
+        assert next(line for line in lines if line.startswith("id: "))
+        if is_terminated:
+            wait_for_listener(postgresql_url)
+            terminate_listeners(postgresql_url)
+        for name in ("finality_violation", "chain_reset"):
+            committed_at = monotonic()
+            with writer.transaction() as uow:
+                uow.halts.open_halt(name, "block 9", since_block=9, since_time=1)
+            assert next(line for line in lines if line.startswith("event: ")) == "event: halted"
+            assert monotonic() - committed_at < event_stream._CHECK_SECONDS + SLACK_SECONDS
 
 
 def test_stream_limit_rejects_only_the_client_that_reached_it(indexed):

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
+from oracle.store import commit_watch
 from oracle.store.database import Store
 
 LONG_SECONDS = 30.0
@@ -66,6 +68,29 @@ def test_rolled_back_transaction_does_not_wake_a_reader(store: Store):
         pass
     roll_back_block(store)
     assert not watch.wait(0.2)
+
+
+@pytest.mark.postgres
+def test_watch_listens_again_after_its_connection_was_lost(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(commit_watch, "_REFUSED_WAITS", 2)
+    with Store.open(postgresql_url) as store, psycopg.connect(postgresql_url) as connection:
+        watch = store.watch_commits()
+        while watch.wait(0.05):
+            pass
+        terminate = (
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+        )
+        assert connection.execute(terminate).fetchall() == [(True,)]
+
+        # The loss, and two waits without a connection.
+        assert [watch.wait(0.01) for _ in range(3)] == [False] * 3
+        # Commits until the new connection listens are not notified, so the reader reads once.
+        assert watch.wait(0.01)
+        commit_block(store)
+        assert watch.wait(LONG_SECONDS)
 
 
 def test_store_closes_while_reader_waits(database_url: str):
