@@ -89,8 +89,8 @@ NO_ANSWERS = {
     # Longer than the timeout of `run --once`.
     "throttled": (EVERY, faults.return_status(429, retry_after=3600)),
     "refused": (EVERY, faults.return_status(401)),
-    "away": (EVERY, faults.return_status(503)),
-    "no JSON": (EVERY, faults.return_web_page()),
+    "unavailable": (EVERY, faults.return_status(503)),
+    "not JSON": (EVERY, faults.return_web_page()),
     "dropped": (EVERY, faults.drop_request()),
     "null": (EVERY, faults.return_null()),
     "error": (EVERY, faults.return_error("internal error")),
@@ -143,7 +143,7 @@ def test_every_command_is_listed_as_using_an_endpoint_or_not():
     assert not set(ASKING) & SILENT
 
 
-@pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
+@pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "unavailable"))
 def test_run_without_an_endpoint_fails_with_the_same_error_each_time(
     endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
@@ -172,7 +172,7 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
     database.close()
     arguments = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
     without = run_with_config(path, *name.split(), *arguments)
-    for fault in ("throttled", "refused", "no JSON", "null", "error"):
+    for fault in ("throttled", "refused", "not JSON", "null", "error"):
         endpoint_proxy.rule(*NO_ANSWERS[fault])
         capsys.readouterr()
         endpoint_proxy.forget()

@@ -108,7 +108,7 @@ def test_slow_tls_handshake_is_aborted(tls: dict[str, Any]):
         assert read_refused_connections("slow") <= before + 1
 
 
-@pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])
+@pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is not a key"])
 def test_invalid_certificate_key_prevents_startup(tls: dict[str, Any], fault: str):
     key = tls["certificate_key"]
     match fault:

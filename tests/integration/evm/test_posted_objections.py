@@ -92,7 +92,7 @@ def test_posted_objection_is_sent_within_the_reserved_gas(hearing: Hearing):
         (lambda hearing: recover(hearing.harness), "the kickout is no longer due"),
         (lambda hearing: hearing.object(), "the node has objected on the chain itself"),
     ],
-    ids=["closed", "by itself"],
+    ids=["kickout no longer due", "node objected itself"],
 )
 @pytest.mark.parametrize("is_planned", [False, True])
 def test_pointless_posted_objection_is_withdrawn_without_a_transaction(

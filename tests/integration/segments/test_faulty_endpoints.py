@@ -42,7 +42,7 @@ FAULTS: dict[str, Callable[[], InjectedFault]] = {
     "misdirected": build_misdirected_responses_fault,
     "shuffled batch": build_reversed_batch_fault,
     "upper case": build_uppercase_hex_fault,
-    "doubled": build_duplicated_log_fault,
+    "duplicate logs": build_duplicated_log_fault,
     "shuffled logs": build_reversed_logs_fault,
     "logs left out": lambda: build_omitted_logs_fault(for_blocks=(60, 90)),
     "logs left out in ranges": build_omitted_range_logs_fault,

@@ -94,12 +94,12 @@ def test_deleted_kms_key_raises_signer_refused(kms: Kms):
 
 ODD = {
     "a proxy's page": b"<html>log in</html>",
-    "nothing": b"{}",
+    "empty object": b"{}",
     "null": b"null",
     "a list": b"[]",
     "numbers": b'{"Signature": 5, "PublicKey": 5}',
     "too deep": b"[" * 100_000,
-    "no text": b"\xff\xfe\x00",
+    "invalid UTF-8": b"\xff\xfe\x00",
 }
 
 

@@ -110,14 +110,14 @@ def test_signer_rejects_a_client_without_a_certificate(host: RemoteHost, authori
     assert host.received_requests == []
 
 
-@pytest.mark.parametrize("server_identity", ["somebody else", "the system"])
+@pytest.mark.parametrize("server_identity", ["another authority", "the system"])
 def test_untrusted_signer_receives_no_request(
     host: RemoteHost, authority: Pair, tmp_path: Path, server_identity: str
 ):
     # It would accept the client's certificate; only the client rejects the server's.
     client_pair = made(tmp_path, "ours", authority)
     wire = {"certificate": client_pair.certificate, "certificate_key": client_pair.key}
-    if server_identity == "somebody else":
+    if server_identity == "another authority":
         wire["ca_file"] = made(tmp_path, "stranger").certificate
     with pytest.raises(TransientError, match="TLS failed"):
         RemoteSigner(host.place(**wire)).sign_transaction(CALL)

@@ -51,11 +51,11 @@ WRONG_STATEMENTS = {
             "domain": {**answer["domain"], "verifyingContract": "0x" + 40 * "8"},
         }
     ),
-    "the high s": Wrong(result=flip_signature_s),
-    "no hex": Wrong(result=lambda raw: raw + "zz"),
+    "high s": Wrong(result=flip_signature_s),
+    "not hex": Wrong(result=lambda raw: raw + "zz"),
     "a number": Wrong(result=lambda _: 7),
-    "nothing": Wrong(result=lambda _: None),
-    "half": Wrong(result=lambda raw: raw[:80]),
+    "null": Wrong(result=lambda _: None),
+    "truncated": Wrong(result=lambda raw: raw[:80]),
 }
 
 
@@ -68,10 +68,10 @@ def test_wrong_statement_signature_is_rejected(host: RemoteHost, how):
 
 ANSWERS = {
     "an error page": (500, {"Content-Type": "text/html"}, b"<html>oh</html>"),
-    "no JSON": (200, {}, b"hello"),
-    "half of it": (200, {}, b'{"jsonrpc": "2.0", "id": 1, "resu'),
+    "not JSON": (200, {}, b"hello"),
+    "truncated": (200, {}, b'{"jsonrpc": "2.0", "id": 1, "resu'),
     "too deep": (200, {}, b"[" * 100_000),
-    "too much": (200, {}, b" " * (2 << 20)),
+    "too large": (200, {}, b" " * (2 << 20)),
     "a list": (200, {}, b"[]"),
     "another id": (200, {}, b'{"jsonrpc": "2.0", "id": 2, "result": "0x"}'),
     "no result": (200, {}, b'{"jsonrpc": "2.0", "id": 1}'),
@@ -143,7 +143,7 @@ FORBIDDEN = {
     "another chain": replace(CALL, chain_id=1),
     "another contract": replace(CALL, to=Address("0x" + 40 * "8")),
     "another function": replace(CALL, calldata="0xffffffff"),
-    "too dear": replace(CALL, fees=Fees(101, 1)),
+    "fee too high": replace(CALL, fees=Fees(101, 1)),
 }
 
 

@@ -50,9 +50,9 @@ class Policy:
         if tx_fields["data"][:10] not in self.selectors:
             raise RefusedByPolicyError("another function")
         if int(tx_fields["value"], 16) != 0:
-            raise RefusedByPolicyError("ether goes along")
+            raise RefusedByPolicyError("ether is attached")
         if int(tx_fields["maxFeePerGas"], 16) > self.most_fee:
-            raise RefusedByPolicyError("too dear")
+            raise RefusedByPolicyError("fee too high")
 
 
 class Wrong(NamedTuple):

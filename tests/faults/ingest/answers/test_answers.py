@@ -226,9 +226,9 @@ def test_case_45_window_with_conflicting_logs_is_rejected(
 MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
     "removed": log_faults.build_removed_logs_fault,
     "pending": log_faults.build_pending_logs_fault,
-    "of no transaction": log_faults.build_zero_tx_hashes_fault,
-    "half a byte": log_faults.build_odd_hex_length_fault,
-    "no hex": lambda: log_faults.build_changed_log_field_fault("data", "0xzz"),
+    "zero transaction hash": log_faults.build_zero_tx_hashes_fault,
+    "odd number of hex digits": log_faults.build_odd_hex_length_fault,
+    "not hex": lambda: log_faults.build_changed_log_field_fault("data", "0xzz"),
     "no block hash": lambda: log_faults.build_missing_log_field_fault("blockHash"),
     "no index": lambda: log_faults.build_missing_log_field_fault("logIndex"),
     "no topics": lambda: log_faults.build_changed_log_field_fault("topics", []),

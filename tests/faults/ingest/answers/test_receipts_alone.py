@@ -173,7 +173,7 @@ def change_log_block_hashes(receipt: dict[str, object]) -> dict[str, object]:
 
 
 SPOILED = {
-    "one left out": lambda: block_faults.build_omitted_receipt_fault(0),
+    "missing receipt": lambda: block_faults.build_omitted_receipt_fault(0),
     "status": block_faults.build_inverted_status_fault,
     "none": lambda: build_changed_receipts_fault("none", lambda _: []),
     "no logs": lambda: build_changed_receipts_fault(

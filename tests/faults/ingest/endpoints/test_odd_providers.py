@@ -175,9 +175,9 @@ ODD_ERRORS = {
     "a code as text": b'{"id":null,"error":{"code":"-32000","message":"the node is on holiday"}}',
     "no message": b'{"id":null,"error":{"message":null,"data":"the node is on holiday"}}',
     "a list": b'{"id":null,"error":["the node is on holiday"]}',
-    "one in another": b'{"id":null,"error":{"error":{"message":"the node is on holiday"}}}',
+    "nested error": b'{"id":null,"error":{"error":{"message":"the node is on holiday"}}}',
     "no JSON-RPC": b'{"message":"the node is on holiday"}',
-    "a page": b"<html><body>the node is <b>on holiday</b></body></html>",
+    "HTML page": b"<html><body>the node is <b>on holiday</b></body></html>",
 }
 
 
@@ -216,7 +216,7 @@ def test_json_rpc_error_is_parsed_under_any_http_status(fake_chain: FakeChain):
         lambda body: body + b"\r\n \n",
         lambda body: re.sub(rb'"id":(\d+)', rb'"id":"\1"', body),
     ],
-    ids=["a mark of the byte order", "blanks behind", "ids as text"],
+    ids=["byte order mark", "trailing spaces", "ids as text"],
 )
 def test_alternative_json_formatting_is_parsed(
     fake_chain: FakeChain, open_indexer: OpenIndexer, change: Callable[[bytes], bytes]

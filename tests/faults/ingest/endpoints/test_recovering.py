@@ -36,7 +36,7 @@ def single_endpoint_indexer(
 @pytest.mark.parametrize(
     ("depth", "new_blocks"),
     [(2, 0), (2, 3), (20, 5)],
-    ids=["above the final block", "and it goes on", "below the final block"],
+    ids=["above the final block", "original chain grows", "below the final block"],
 )
 def test_fork_watch_ends_once_the_endpoint_reverts_its_fork(
     fake_chain: FakeChain,
@@ -62,7 +62,7 @@ def test_fork_watch_ends_once_the_endpoint_reverts_its_fork(
     assert single_endpoint_indexer.cursor == (30 + new_blocks, fake_chain.provider.head.hash)
 
 
-@pytest.mark.parametrize("dies", [False, True], ids=["it takes it back", "it is gone"])
+@pytest.mark.parametrize("dies", [False, True], ids=["endpoint reverts it", "endpoint is down"])
 def test_fabricated_final_block_is_discarded_after_one_minute(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, *, dies: bool
 ):
@@ -121,7 +121,7 @@ def test_small_batch_is_not_split_after_a_gateway_timeout(
 
 HOSTILE = {
     "too deep": b'{"id":1,"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"result":"0x1"}',
-    "no text": b'{"id":1,"result":"\xff"}',
+    "invalid UTF-8": b'{"id":1,"result":"\xff"}',
     "a limit of many digits": b'{"id":1,"error":{"message":"limited to ' + b"9" * 6_000 + b'"}}',
     "a range of many digits": b'{"id":1,"error":{"message":"range [1-' + b"9" * 6_000 + b']"}}',
     "a range with zeros": b'{"id":1,"error":{"message":"retry with the range 007-010"}}',

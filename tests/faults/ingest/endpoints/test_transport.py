@@ -226,19 +226,19 @@ def test_case_41_truncated_response_splits_range(
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
+    "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "empty"]
 )
 def test_case_42_non_json_response_raises_a_transient_error(
     single_endpoint_indexer: Indexer, fake_chain: FakeChain, fault: Callable[..., InjectedFault]
 ):
     fake_chain.provider.faults.append(fault())
 
-    with pytest.raises(TransientError, match=rf"{ErrorKind.INVALID}: returned .* instead of JSON"):
+    with pytest.raises(TransientError, match=rf"{ErrorKind.INVALID}: returned .* JSON"):
         single_endpoint_indexer.step()
 
 
 @pytest.mark.parametrize(
-    "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
+    "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "empty"]
 )
 def test_case_42_non_json_response_causes_failover(
     fake_chain: FakeChain,
@@ -263,7 +263,7 @@ def test_case_42_non_json_response_causes_failover(
         faults.build_omitted_response_fault(0),
         faults.build_failed_call_fault(0),
     ],
-    ids=["shuffled", "with a hole", "with an error"],
+    ids=["shuffled", "with a missing response", "with an error"],
 )
 def test_case_43_incomplete_batch_response_is_completed(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault

@@ -48,7 +48,7 @@ def busy_chain(fake_chain: FakeChain) -> FakeChain:
             compute_bloom_mask(NETWORK) | compute_bloom_mask(encode_task_created_log(0).topics[0])
         ),
     ],
-    ids=["zero", "saturated", "of logs that nobody has"],
+    ids=["zero", "saturated", "of unknown logs"],
 )
 def test_case_48_invalid_blooms_are_distrusted_and_no_block_is_skipped(
     busy_chain: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]

@@ -155,14 +155,14 @@ REPLAYED: dict[str, Telling] = {
     "of another round": lambda exchange: exchange.sign_message(
         replace(exchange.get_signed_statement(), round=2), exchange.domain, exchange.peer
     ),
-    "of a signer of yesterday": lambda exchange: exchange.sign_message(
+    "of an unknown signer": lambda exchange: exchange.sign_message(
         exchange.get_signed_statement(), exchange.domain, exchange.stranger
     ),
-    "with another's name": lambda exchange: msgspec.structs.replace(
+    "with the address of another signer": lambda exchange: msgspec.structs.replace(
         exchange.sign_message(exchange.get_signed_statement(), exchange.domain, exchange.stranger),
         signer=exchange.peer.address,
     ),
-    "with its digest alone": lambda exchange: msgspec.structs.replace(
+    "with a replaced digest": lambda exchange: msgspec.structs.replace(
         exchange.sign_message(
             replace(exchange.get_signed_statement(), config=HASH), exchange.domain, exchange.peer
         ),
@@ -203,17 +203,17 @@ def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
     good = encode_statements([_sign_good_message(exchange)])
     return {
         "gigabytes": (200, good + b" " * (8 << 20), {}),
-        "packed gigabytes": (
+        "compressed gigabytes": (
             200,
             gzip.compress(good + b" " * (64 << 20)),
             {"Content-Encoding": "gzip"},
         ),
-        "a page": (200, b"<html>" + good, {"Content-Type": "application/json"}),
-        "deep": (200, b"[" * 60_000, {}),
-        "nine": (200, encode_statements([_sign_good_message(exchange)] * 9), {}),
-        "elsewhere": (307, b"", {"Location": "http://127.0.0.1:1/v1/report/1"}),
+        "HTML page": (200, b"<html>" + good, {"Content-Type": "application/json"}),
+        "deeply nested": (200, b"[" * 60_000, {}),
+        "nine statements": (200, encode_statements([_sign_good_message(exchange)] * 9), {}),
+        "redirect": (307, b"", {"Location": "http://127.0.0.1:1/v1/report/1"}),
         "an error with a body": (500, good, {}),
-        "packed badly": (200, good, {"Content-Encoding": "gzip"}),
+        "invalid gzip": (200, good, {"Content-Encoding": "gzip"}),
     }
 
 

@@ -148,7 +148,7 @@ WRONG_TRANSACTIONS = {
     "another key": Wrong(key=OTHER),
     "another nonce": Wrong(fields=lambda request: {**request, "nonce": "0x63"}),
     "another contract": Wrong(fields=lambda request: {**request, "to": "0x" + 40 * "8"}),
-    "ether along": Wrong(fields=lambda request: {**request, "value": "0x1"}),
+    "with ether": Wrong(fields=lambda request: {**request, "value": "0x1"}),
     "another call": Wrong(fields=lambda request: {**request, "data": request["data"] + "00"}),
     "a higher fee": Wrong(fields=lambda request: {**request, "maxFeePerGas": hex(10**15)}),
     "another chain": Wrong(fields=lambda request: {**request, "chainId": "0x1"}),
@@ -199,7 +199,7 @@ WRONG_STATEMENTS = {
     "another round": Wrong(
         fields=lambda signature: {**signature, "message": {**signature["message"], "round": 99}}
     ),
-    "the high s": Wrong(result=flip_signature_s),
+    "high s": Wrong(result=flip_signature_s),
 }
 
 

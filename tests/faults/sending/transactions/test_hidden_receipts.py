@@ -229,16 +229,16 @@ def test_foreign_transaction_is_detected_without_historical_state(
     assert foreign_hash in (get_only_intent(harness).error_text or "")
 
 
-@pytest.mark.parametrize("reported", ["of another", "of no key", "without it"])
+@pytest.mark.parametrize("reported", ["other fields", "invalid signature", "other sender"])
 def test_transaction_unknown_to_one_endpoint_does_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies, reported: str
 ):
     harness = proxied_harness
     foreign_hash = use_nonce_elsewhere_to_finality(harness)
     forged: dict[str, Callable[[Answer], None]] = {
-        "of another": lambda transaction: transaction.update(value="0x1"),
-        "of no key": lambda transaction: transaction.update(r="0x1", s="0x1"),
-        "without it": lambda transaction: transaction.update({"from": "0x" + "11" * 20}),
+        "other fields": lambda transaction: transaction.update(value="0x1"),
+        "invalid signature": lambda transaction: transaction.update(r="0x1", s="0x1"),
+        "other sender": lambda transaction: transaction.update({"from": "0x" + "11" * 20}),
     }
     proxies[1].rule(BLOCK, change_transaction_in_blocks(foreign_hash, forged[reported]))
     for _ in range(3):

@@ -44,7 +44,7 @@ def poll_each_block(harness: Harness, blocks: int) -> tuple[list[int], list[Step
         ("transaction underpriced", "underpriced"),
         ("replacement transaction underpriced", "underpriced_replacement"),
         ("txpool is full", "pool"),
-        ("something that nobody knows", "unknown"),
+        ("an unknown error", "unknown"),
     ],
 )
 def test_transaction_with_unchanged_response_is_resent_less_often(
