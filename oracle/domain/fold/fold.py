@@ -4,8 +4,8 @@ The fold is a pure function of events and rules. The caller first loads the rows
 groups and their member tasks, then of nodes. See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.events import network_events
@@ -18,7 +18,7 @@ from oracle.domain.fold import (
     task_runs,
 )
 from oracle.domain.fold.preconditions import Violation
-from oracle.domain.fold.working_set import Changes, PreImages, WorkingSet
+from oracle.domain.fold.working_set import Changes, EventHandlers, PreImages, WorkingSet
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import LastEvent, OpenGroup, Task
@@ -28,33 +28,11 @@ from oracle.domain.state import LastEvent, OpenGroup, Task
 # it continues.
 FOLD_VERSION = 13
 
-HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
-    network_events.NodeJoined: node_lifecycle.apply_node_joined,
-    network_events.NodeUpdated: node_lifecycle.apply_node_updated,
-    network_events.ModelAdded: node_lifecycle.apply_model_added,
-    network_events.DownloadRequested: node_lifecycle.apply_download_requested,
-    network_events.NodePaused: node_lifecycle.apply_node_paused,
-    network_events.NodeResumed: node_lifecycle.apply_node_resumed,
-    network_events.NodeQuit: node_lifecycle.apply_node_left,
-    network_events.NodePauseAsked: node_lifecycle.apply_leave_request,
-    network_events.NodeQuitAsked: node_lifecycle.apply_leave_request,
-    network_events.NodeSlashed: node_lifecycle.apply_node_left,
-    network_events.NodeKickedOut: node_lifecycle.apply_node_left,
-    network_events.TaskCreated: task_lifecycle.apply_task_created,
-    network_events.TaskQueued: task_lifecycle.apply_task_queued,
-    network_events.TaskStarted: task_lifecycle.apply_task_started,
-    network_events.TaskSubmitted: task_lifecycle.apply_task_submitted,
-    network_events.TaskErrorReported: task_lifecycle.apply_error_reported,
+HANDLERS: EventHandlers = {
+    **node_lifecycle.HANDLERS,
+    **task_lifecycle.HANDLERS,
     network_events.ResultCommitted: task_runs.apply_run_answer,
-    network_events.ResultDisclosed: task_lifecycle.apply_result_disclosed,
-    network_events.TaskValidated: task_lifecycle.apply_task_validated,
-    network_events.FeeShared: task_lifecycle.apply_fee_shared,
-    network_events.TaskSucceeded: task_endings.apply_task_ended,
-    network_events.TaskRefunded: task_endings.apply_task_ended,
-    network_events.TaskInvalidated: task_endings.apply_task_ended,
-    network_events.TaskAborted: task_endings.apply_task_ended,
-    network_events.TaskTimedOut: task_endings.apply_task_ended,
-    network_events.TaskCancelled: task_lifecycle.apply_task_cancelled,
+    **dict.fromkeys(get_args(task_endings.Terminal), task_endings.apply_task_ended),
     network_events.GroupValidated: group_validation.apply_group_validated,
 }
 

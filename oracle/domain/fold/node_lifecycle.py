@@ -25,6 +25,7 @@ from oracle.domain.fold.preconditions import (
     find_membership_violation,
 )
 from oracle.domain.fold.working_set import (
+    EventHandlers,
     MembershipChange,
     MembershipTransition,
     ReliabilityChange,
@@ -277,4 +278,18 @@ _MEMBERSHIP_AFTER = {
     NodeQuit: Membership.QUIT,
     NodeSlashed: Membership.SLASHED,
     NodeKickedOut: Membership.KICKED_OUT,
+}
+
+HANDLERS: EventHandlers = {
+    NodeJoined: apply_node_joined,
+    NodeUpdated: apply_node_updated,
+    ModelAdded: apply_model_added,
+    DownloadRequested: apply_download_requested,
+    NodePaused: apply_node_paused,
+    NodeResumed: apply_node_resumed,
+    NodeQuit: apply_node_left,
+    NodePauseAsked: apply_leave_request,
+    NodeQuitAsked: apply_leave_request,
+    NodeSlashed: apply_node_left,
+    NodeKickedOut: apply_node_left,
 }

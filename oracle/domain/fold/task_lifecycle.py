@@ -27,7 +27,7 @@ from oracle.domain.fold.preconditions import (
     find_start_violation,
     find_validation_violation,
 )
-from oracle.domain.fold.working_set import WorkingSet
+from oracle.domain.fold.working_set import EventHandlers, WorkingSet
 from oracle.domain.scoring.node_scores import heal_reliability
 from oracle.domain.state import Run, Task
 
@@ -230,3 +230,16 @@ def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
         ledger.record_anomaly(event, violation)
         return
     ledger.get_task_for_update(event.task).validated = True
+
+
+HANDLERS: EventHandlers = {
+    TaskCreated: apply_task_created,
+    TaskQueued: apply_task_queued,
+    TaskStarted: apply_task_started,
+    TaskSubmitted: apply_task_submitted,
+    TaskErrorReported: apply_error_reported,
+    ResultDisclosed: apply_result_disclosed,
+    TaskValidated: apply_task_validated,
+    FeeShared: apply_fee_shared,
+    TaskCancelled: apply_task_cancelled,
+}

@@ -1,8 +1,9 @@
 """The rows that a fold works on, and the changes that have to be stored."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.event_fields import TimedEvent
@@ -273,6 +274,10 @@ class WorkingSet:
         """Record that an event broke a rule."""
         anomaly = Anomaly(event.at, event.time, violation.value, get_event_name(event))
         self.changes.anomalies.append(anomaly)
+
+
+# The function that applies the events of a type.
+EventHandlers = Mapping[type[DomainEvent], Callable[[WorkingSet, Any], None]]
 
 
 def update_reliability(
