@@ -43,9 +43,11 @@ _SAID = {HOLDS: "holds", REFUTED: "refuted", 2: "timeout", 3: "stuck", 4: "alway
 
 
 _RECORD = HERE / "proven.sha256"
-# Everything that the result of the proofs depends on, relative to the repository.
+# Everything that the result of the proofs depends on, relative to the repository. The checks
+# import the oracle's contracts, but not the reference network.
 PROVEN_FILES = (
-    "contracts/**/*.sol",
+    "contracts/I*.sol",
+    "contracts/roots/**/*.sol",
     "contracts/build.mjs",
     "package-lock.json",
     "constraints/audit.txt",

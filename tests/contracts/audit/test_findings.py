@@ -106,6 +106,28 @@ def test_digest_changes_if_a_proven_file_changes(tmp_path: Path, path: str):
     assert compute_files_digest(tmp_path) not in {digest, compute_files_digest(tmp_path / "empty")}
 
 
+def list_imports(source: Path) -> set[Path]:
+    """Return the sources of this repository that a source imports, directly or indirectly."""
+    imported: set[Path] = set()
+    # package-lock.json determines the sources of packages, whose names begin with @.
+    for name in re.findall(r'^import [^"]*"([^"@]+)";', source.read_text("utf-8"), re.MULTILINE):
+        folder = source.parent if name.startswith(".") else ROOT
+        path = (folder / name).resolve()
+        imported |= {path} | list_imports(path)
+    return imported
+
+
+def test_digest_covers_every_source_that_a_check_imports():
+    proven = {path for pattern in PROVEN_FILES for path in ROOT.glob(pattern)}
+    imported = {
+        path
+        for check in (ROOT / "tests/contracts/audit/checks").glob("*.sol")
+        for path in list_imports(check)
+    }
+    assert ROOT / "contracts/IKickTarget.sol" in imported
+    assert imported <= proven
+
+
 def test_digest_covers_files_that_exist():
     for pattern in PROVEN_FILES:
         assert [*ROOT.glob(pattern)], pattern
