@@ -1,8 +1,9 @@
 """Follows the head of the chain with all endpoints, except endpoints that lag or have stalled.
 
-A head that only one endpoint reports is rejected, unless the endpoint returns its blocks.
-Otherwise the index would seem to be far behind, and nothing would be published. See
-docs/explanation/ingest.md#heads and docs/explanation/endpoints.md#inflated-heads.
+A head far above the blocks that were read is rejected if its endpoint does not return its blocks,
+and another witness has a lower head. Otherwise the index would seem to be far behind, and nothing
+would be published. See docs/explanation/ingest.md#heads and
+docs/explanation/endpoints.md#inflated-heads.
 """
 
 from collections.abc import Callable
@@ -277,55 +278,63 @@ class HeadClaims:
     def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
         self._endpoints = endpoints
         self._witnesses = witnesses
-        # The number of the highest block that was read or that two witnesses have reached.
-        self._known_number = -1
+        # The highest block that was read, and the highest that two witnesses have reached. The
+        # second number may be invented by both witnesses.
+        self._read_number = -1
+        self._confirmed_number = -1
 
     def record_read_block(self, block: BlockRef) -> None:
         """Record a block that was read; a head only slightly above this block is not checked."""
-        self._known_number = max(self._known_number, block.number)
+        self._read_number = max(self._read_number, block.number)
 
     def limit_known_number(self, max_number: int) -> None:
         """Lower the known height to `max_number`, because an endpoint was outvoted."""
-        self._known_number = min(self._known_number, max_number)
+        self._read_number = min(self._read_number, max_number)
+        self._confirmed_number = min(self._confirmed_number, max_number)
 
     def find_refuting_witness(self, heads: Heads) -> Witness | None:
         """Return a witness whose lower head must replace the head of `heads`, or None.
 
-        A head is accepted if it is close to the newest known block or to the head of another
-        witness, or if its endpoint returns the blocks that the other witness lacks. Therefore a
+        A head is accepted if it is close to the newest known block. It is also accepted if its
+        endpoint returns the blocks that the other witnesses lack, or if another witness has a
+        head close to it and the endpoint returns the newest block and its parent. Therefore a
         second endpoint that lags or has stalled does not hold back the index.
         """
         claimed_number = heads.latest.number
-        if claimed_number <= self._known_number + MAX_UNCHECKED_BLOCKS:
+        if claimed_number <= max(self._read_number, self._confirmed_number) + MAX_UNCHECKED_BLOCKS:
             return None
-        lower_witness = self._fetch_lower_head(heads)
-        if lower_witness is None:
+        witness = self._fetch_highest_head(heads, claimed_number - MAX_UNCHECKED_BLOCKS)
+        if witness is None:
             return None
-        lower_number = lower_witness.head.number
-        is_confirmed = claimed_number <= lower_number + MAX_UNCHECKED_BLOCKS
-        if not is_confirmed and not self._shows_blocks_above(heads, lower_number):
-            return lower_witness
-        self._known_number = max(self._known_number, min(claimed_number, lower_number))
+        witness_number = witness.head.number
+        if claimed_number > witness_number + MAX_UNCHECKED_BLOCKS:
+            if not self._shows_blocks_above(heads, witness_number):
+                return witness
+        elif not self._shows_parent(heads):
+            # Both witnesses may have invented the block.
+            max_number = claimed_number - MAX_UNCHECKED_BLOCKS - 1
+            lower_witness = self._fetch_highest_head(heads, max_number, max_number)
+            if lower_witness is not None:
+                return lower_witness
+        self._confirmed_number = max(self._confirmed_number, min(claimed_number, witness_number))
         return None
 
-    def find_readable_head(self, heads: Heads) -> Witness | None:
-        """Return a witness whose head is below the latest block of `heads`, or None.
+    def find_readable_head(self, heads: Heads, max_number: int) -> Witness | None:
+        """Return another witness with the highest head up to `max_number`, or None.
 
-        Blocks up to the latest block of `heads` could not be read.
+        The blocks above `max_number` that the endpoint of `heads` shows could not be read.
         """
-        lower_witness = self._fetch_lower_head(heads)
-        return (
-            None
-            if lower_witness is None or lower_witness.head.number >= heads.latest.number
-            else lower_witness
-        )
+        return self._fetch_highest_head(heads, max_number, max_number)
 
-    def _fetch_lower_head(self, heads: Heads) -> Witness | None:
-        """Return the other witness with the highest head, or None if it is below known blocks."""
-        witness = self._witnesses.fetch_highest_head(
-            heads.endpoint, heads.latest.number - MAX_UNCHECKED_BLOCKS
-        )
-        lowest_number = self._known_number - MAX_UNCHECKED_BLOCKS
+    def _fetch_highest_head(
+        self, heads: Heads, sufficient_number: int, max_number: int | None = None
+    ) -> Witness | None:
+        """Return the other witness with the highest head, or None if it is below the read blocks.
+
+        See `WitnessFetcher.fetch_highest_head`.
+        """
+        witness = self._witnesses.fetch_highest_head(heads.endpoint, sufficient_number, max_number)
+        lowest_number = self._read_number - MAX_UNCHECKED_BLOCKS
         return None if witness is None or witness.head.number < lowest_number else witness
 
     def _shows_blocks_above(self, heads: Heads, lower_number: int) -> bool:
@@ -333,19 +342,27 @@ class HeadClaims:
 
         One of a few blocks above suffices, because the chain may have no block at some heights.
         """
-        newest_header = heads.latest
-        next_heights = range(
-            lower_number + 1, min(newest_header.number, lower_number + _NEXT_HEIGHTS) + 1
-        )
+        end_number = min(heads.latest.number, lower_number + _NEXT_HEIGHTS)
+        next_blocks = self._fetch_blocks(heads, range(lower_number + 1, end_number + 1))
+        return any(next_blocks)
+
+    def _shows_parent(self, heads: Heads) -> bool:
+        """Return whether an endpoint returns its newest block and the parent of this block."""
+        newest = heads.latest
+        if newest.number == 0:
+            return True
+        heights = range(max(0, newest.number - _NEXT_HEIGHTS), newest.number)
+        blocks = self._fetch_blocks(heads, heights)
+        return any(block is not None and block.hash == newest.parent_hash for block in blocks)
+
+    def _fetch_blocks(self, heads: Heads, heights: range) -> list[BlockRef | None]:
+        """Return an endpoint's blocks at these heights; none if it does not return its newest."""
+        newest = heads.latest
         try:
-            *next_blocks, newest_block = self._endpoints.run_with_endpoint(
-                lambda endpoint: endpoint.get_headers([*next_heights, newest_header.number]),
+            *blocks, newest_block = self._endpoints.run_with_endpoint(
+                lambda endpoint: endpoint.get_headers([*heights, newest.number]),
                 only_endpoint=heads.endpoint,
             )
         except RpcError:
-            return False
-        return (
-            newest_block is not None
-            and newest_block.hash == newest_header.hash
-            and any(next_blocks)
-        )
+            return []
+        return blocks if newest_block is not None and newest_block.hash == newest.hash else []

@@ -169,12 +169,13 @@ class ChainSource:
         self._window_source.discard_stale_headers(heads.latest)
         return heads
 
-    def reject_unreadable_head(self, heads: Heads) -> bool:
-        """Deprioritise the endpoint of `heads` if blocks up to its head could not be read.
+    def reject_unreadable_head(self, heads: Heads, max_number: int) -> bool:
+        """Deprioritise the endpoint of `heads` if blocks up to `max_number` could not be read.
 
-        Return False if no other endpoint has a lower head that may be the real head of the chain.
+        Return False if no other endpoint has a head below `max_number`, which may be the real head
+        of the chain.
         """
-        readable_head = self._head_claims.find_readable_head(heads)
+        readable_head = self._head_claims.find_readable_head(heads, max_number - 1)
         if readable_head is None:
             return False
         self._reject_head(heads, readable_head)

@@ -97,14 +97,19 @@ class WitnessFetcher:
                 lagging_witness = witness
         return lagging_witness
 
-    def fetch_highest_head(self, excluded_endpoint: str, sufficient_number: int) -> Witness | None:
+    def fetch_highest_head(
+        self, excluded_endpoint: str, sufficient_number: int, max_number: int | None = None
+    ) -> Witness | None:
         """Return the witness with the highest head, or None if no witness answers.
 
-        Endpoints of the same witness as `excluded_endpoint` are left out. The others are queried
-        in turn until one has reached `sufficient_number`.
+        Endpoints of the same witness as `excluded_endpoint` are left out, and so are those with a
+        head above `max_number`. The others are queried in turn until one has reached
+        `sufficient_number`.
         """
         highest_witness: Witness | None = None
         for witness in self._iterate_other_witnesses(excluded_endpoint, "latest"):
+            if max_number is not None and witness.head.number > max_number:
+                continue
             if highest_witness is None or witness.head.number > highest_witness.head.number:
                 highest_witness = witness
             if witness.head.number >= sufficient_number:

@@ -5,6 +5,7 @@
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from oracle.chain.heads import Heads
 from oracle.daemon.scheduler import JobLiveness
@@ -249,26 +250,35 @@ class DaemonHealth:
             return [
                 HealthFinding(
                     Condition.BEHIND,
-                    f"the index is {lag_blocks} blocks behind the head{self._describe_leader()}",
+                    f"the index is {lag_blocks} blocks behind the head{self._describe_head_gap()}",
                 )
             ]
         return []
 
-    def _describe_leader(self) -> str:
-        """Describe an endpoint whose block is far above all other endpoints' blocks, or return "".
+    def _describe_head_gap(self) -> str:
+        """Describe endpoints whose blocks are far above the other endpoints' blocks, or return "".
 
-        If this endpoint has invented its block, nothing is published until it is removed.
+        If these endpoints have invented their blocks, nothing is published until they are removed.
         """
-        views = sorted(
-            (view for view in self.endpoints if view.head is not None),
-            key=lambda view: view.head or 0,
+        known_heads = sorted(
+            (view.head, view.endpoint) for view in self.endpoints if view.head is not None
         )
-        if len(views) < 2:  # noqa: PLR2004  no other endpoint to compare with
+        # The largest gap between two neighbours, and the position of the higher one.
+        gap, position = max(
+            (
+                (higher[0] - lower[0], position)
+                for position, (lower, higher) in enumerate(pairwise(known_heads), start=1)
+            ),
+            default=(0, 0),
+        )
+        if gap <= READY_WITHIN_BLOCKS:
             return ""
-        second_height, leader_height = views[-2].head or 0, views[-1].head or 0
-        if leader_height - second_height <= READY_WITHIN_BLOCKS:
-            return ""
-        return f"; only {views[-1].endpoint} shows a block above {second_height}"
+        lower_head, lower_endpoint = known_heads[position - 1]
+        leaders = [f"{endpoint} shows block {head}" for head, endpoint in known_heads[position:]]
+        return (
+            f"; {', '.join(leaders)}, but the newest known block of {lower_endpoint} is "
+            f"{lower_head}"
+        )
 
 
 def record_window_metrics(window: CommittedWindow) -> None:

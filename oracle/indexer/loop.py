@@ -232,8 +232,8 @@ def _read_window(
     way.
 
     Raises:
-        OutvotedError: a block up to the newest one could not be read, and the newest block of
-            another endpoint is lower.
+        OutvotedError: a block up to the newest one could not be read or is refused, and the newest
+            block of another endpoint is lower.
         TransientError: a block could not be read, or the chain has advanced beyond the known
             heads.
     """
@@ -244,9 +244,12 @@ def _read_window(
             remaining_range = BlockRange(blocks.first, newest_number)
             window = chain.fetch_window(remaining_range, with_headers=True, max_blocks=max_blocks)
     except BlockRefusedError as error:
+        # The block may be invented if another endpoint has not reached it.
+        if chain.reject_unreadable_head(heads, error.refusal.number):
+            raise OutvotedError(str(error)) from error
         raise store_block_refusal(fork_context.store, error.refusal) from error
     except RpcError as error:
-        if chain.reject_unreadable_head(heads):
+        if chain.reject_unreadable_head(heads, newest_number):
             raise OutvotedError(str(error)) from error
         raise
     if window.last.number > newest_number:

@@ -185,25 +185,39 @@ def show_other_fork(first: int) -> Fault:
     return Fault(answer=lambda _, response: {**response, **_change_hashes(response, first)})
 
 
-def inflate_head(lead: int) -> Fault:
+def inflate_head(lead: int, *, has_parent: bool = False) -> Fault:
     """Return a fault that shows a head `lead` blocks too high, and no other block above the head.
 
-    Use it for all methods ("*").
+    With `has_parent`, this block and its parent are also returned by number. Use the fault for all
+    methods ("*").
     """
+    invented_blocks: dict[str, Answer] = {}
 
     def answer(request: Question, response: Answer) -> Answer:
         if request["method"] == "eth_blockNumber":
             return _build_result_response(request, hex(int(response["result"], 16) + lead))
-        if request["method"] != "eth_getBlockByNumber" or request["params"][0] != "latest":
+        if request["method"] != "eth_getBlockByNumber":
             return response
+        if request["params"][0] != "latest":
+            invented_block = invented_blocks.get(request["params"][0])
+            return (
+                response
+                if invented_block is None
+                else _build_result_response(request, invented_block)
+            )
         header = response["result"]
+        number = int(header["number"], 16) + lead
         inflated_fields = {
-            "number": hex(int(header["number"], 16) + lead),
+            "number": hex(number),
             "timestamp": hex(int(header["timestamp"], 16) + lead),
             "parentHash": header["hash"],
         }
         inflated_fields["hash"] = "0x" + hashlib.sha256(repr(inflated_fields).encode()).hexdigest()
-        return _build_result_response(request, {**header, **inflated_fields})
+        newest_block = {**header, **inflated_fields}
+        if has_parent:
+            invented_blocks[hex(number)] = newest_block
+            invented_blocks[hex(number - 1)] = {**header, "number": hex(number - 1)}
+        return _build_result_response(request, newest_block)
 
     return Fault(answer=answer)
 

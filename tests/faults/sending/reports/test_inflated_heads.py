@@ -45,3 +45,36 @@ def test_inflated_head_of_one_of_three_endpoints_does_not_stop_publishing(
     harness.pushed()
 
     assert harness.testbed.round == 2
+
+
+@pytest.mark.parametrize(
+    ("honest_position", "is_late", "has_parent"),
+    [(0, False, False), (2, False, True), (2, True, True)],
+)
+def test_head_invented_by_two_of_three_endpoints_does_not_stop_publishing(
+    sqlite_harness: Harness,
+    open_proxy: OpenProxy,
+    honest_position: int,
+    *,
+    is_late: bool,
+    has_parent: bool,
+):
+    harness = sqlite_harness
+    proxies = [open_proxy() for _ in range(3)]
+    restart_on(harness, *proxies)
+    if is_late:
+        harness.pushed()
+    for position, endpoint_proxy in enumerate(proxies):
+        if position != honest_position:
+            fault = inflate_head(LIMITS.anchor_window + 3, has_parent=has_parent)
+            endpoint_proxy.rule(EVERY, fault)
+    for restarts in (False, True):
+        round_before = harness.testbed.round
+        if restarts:
+            harness.restart()
+        # The invented heads may delay the first report by a few periods.
+        for _ in range(5):
+            harness.period()
+            harness.tick()
+            harness.mine()
+        assert harness.testbed.round > round_before

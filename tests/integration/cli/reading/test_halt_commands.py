@@ -167,5 +167,12 @@ def test_readyz_reports_why_indexing_is_blocked(sqlite_url: str):
         )
         watch.record_heads(replace(heads, latest=HEAD._replace(number=1000)))
         assert reasons(store, watch)[0].endswith(
-            f"; only http://b shows a block above {HEAD.number}"
+            f"; http://b shows block 1000, but the newest known block of http://a is {HEAD.number}"
+        )
+        watch.endpoints.append(
+            EndpointView(endpoint="http://c", head=1001, lag_blocks=0, state="ok")
+        )
+        assert reasons(store, watch)[0].endswith(
+            "; http://b shows block 1000, http://c shows block 1001, but the newest known block "
+            f"of http://a is {HEAD.number}"
         )
