@@ -132,7 +132,7 @@ def test_decision_based_on_an_error_text_is_detected(*, decides: bool, source: s
     assert list(readers(ast.parse(f"def f():\n {source}\n"))) == ["f"] * decides
 
 
-def test_reading_the_text_of_an_error_argument_is_detected():
+def test_decision_based_on_the_text_of_an_error_argument_is_detected():
     source = "def f(e: RpcError): return e.words.endswith('x')\n"
     assert list(readers(ast.parse(source))) == ["f"]
 

@@ -100,7 +100,7 @@ def test_draw_from_a_future_block_is_rejected(network: Network, ahead: int):
         start(network, task, Block(late, bytes(32)))
 
 
-def test_draw_is_rejected_once_its_block_hash_is_unavailable(network: Network):
+def test_draw_is_rejected_if_its_block_hash_is_no_longer_available(network: Network):
     task = network.create()
     chain = network.chain
     seed = block(chain)

@@ -280,7 +280,7 @@ def test_expelled_node_is_not_drawn(draw: Consumer) -> None:
     assert drawn["node"] != draw.roots.node(4)
 
 
-def test_draw_requires_recent_seed_block(draw: Consumer) -> None:
+def test_draw_requires_a_recent_seed_block(draw: Consumer) -> None:
     source = push_lagged(draw, {})
     event = draw.send("request").only("DrawRequested")
     requested = RequestedDraw(draw, event["id"], source, [0])
@@ -290,7 +290,7 @@ def test_draw_requires_recent_seed_block(draw: Consumer) -> None:
     assert get_error_name(lambda: late.complete(late.seats)) == "NoSeed"
 
 
-def test_draw_requires_lagged_round(draw: Consumer) -> None:
+def test_draw_requires_a_lagged_round(draw: Consumer) -> None:
     assert get_error_name(lambda: draw.send("request")) == "NoRoot"
     stolen = draw.push()
     draw.wait_for_lag()

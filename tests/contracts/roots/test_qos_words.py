@@ -391,7 +391,7 @@ def test_hot_set_settings_out_of_range_are_rejected(
     assert get_error_name(lambda: deploy_words(roots, **changes)) == "BadSettings"
 
 
-def test_hot_set_has_constructor_settings(hot_set: HotSet) -> None:
+def test_hot_set_has_the_settings_of_its_constructor(hot_set: HotSet) -> None:
     names = ("ORACLE", "LAG", "FALL_SHARE", "BIG_FALL", "MAX_ROUNDS")
     assert [hot_set.read(name) for name in names] == [
         hot_set.roots.contract.address,

@@ -103,7 +103,9 @@ def test_report_that_differs_from_the_signed_report_is_rejected(
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_case_f60_report_for_any_but_the_next_round_is_rejected(roots: RootsOracle, number: int):
+def test_case_f60_report_that_is_not_for_the_next_round_is_rejected(
+    roots: RootsOracle, number: int
+):
     wait_for_turn(roots)
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {number}\)"):
         roots.push(roots.report(ANY_ROOT, round=number))

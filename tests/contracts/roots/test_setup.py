@@ -32,7 +32,7 @@ MAX_CODE, MAX_INIT_CODE = 24_576, 49_152
 FUTURE = "0x" + 40 * "7"
 
 
-def test_new_oracle_has_constructor_values(chain: Chain):
+def test_new_oracle_has_the_values_of_its_constructor(chain: Chain):
     oracle = deploy_roots(chain)
     read = oracle.read
     assert oracle.named("head") == {

@@ -144,7 +144,7 @@ def test_every_page_named_in_a_text_exists_in_the_repository():
     assert strange == []
 
 
-def test_no_number_refers_to_a_missing_document():
+def test_no_text_cites_a_document_by_number_alone():
     strange = [
         f"{name}: {match[0]}"
         for name, text in texts().items()
@@ -239,5 +239,5 @@ def test_heading_slug_equals_the_github_anchor():
         ("(docs/explanation/verification.md#l4) 3 times", False),
     ],
 )
-def test_number_that_refers_to_a_missing_document_is_detected(words, is_strange):
+def test_citation_by_number_alone_is_detected(words, is_strange):
     assert (ELSEWHERE.search(words) is not None) is is_strange

@@ -43,7 +43,7 @@ def assert_same(ledgers: dict[str, Ledger]) -> None:
             )
 
 
-def test_every_node_software_produces_same_database(
+def test_every_node_software_produces_the_same_database(
     network_on: OpenNetwork,
 ):
     ledgers = {}

@@ -163,7 +163,7 @@ def test_readyz_fails_while_the_endpoint_is_down(moody, settings, tmp_path):
 
 
 @pytest.mark.nightly
-def test_daemon_becomes_ready_once_its_endpoint_starts(moody, settings, tmp_path):
+def test_daemon_becomes_ready_when_its_endpoint_starts(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = EndpointMode.AWAY
     with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:

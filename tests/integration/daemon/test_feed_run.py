@@ -103,7 +103,7 @@ def test_capped_relay_pages_are_read_completely_in_a_single_run(site: Site, caps
     assert len(json.loads(capsys.readouterr().out)["nodes"]) == 60
 
 
-def test_explain_reports_derived_zero_score_of_timed_out_member(site: Site, capsys):
+def test_explanation_contains_the_derived_score_of_a_timed_out_member(site: Site, capsys):
     for number in (1, 2, 3):
         site.relay.joins(number)
     closes_without(site.relay, (11, 12, 13), 13, (1, 2, 3))

@@ -286,7 +286,7 @@ def test_secret_parts_of_target_are_never_shown(owner: Owner, capfd, caplog):
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-def test_mail_address_gets_notices_once_its_link_is_opened(owner: Owner, caplog):
+def test_mail_address_gets_notices_after_its_link_is_opened(owner: Owner, caplog):
     with receiving_mail() as mailbox:
         url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@mailbox.test&to=operator@mailbox.test"
         owner.restart(replace(TERMS, mail_url=url))

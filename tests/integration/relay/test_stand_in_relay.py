@@ -78,7 +78,7 @@ def test_malformed_number_returns_validation_error(relay: StandInRelay):
     assert json.loads(answer.body)["message"] == "validation_error"
 
 
-def test_node_list_pages_start_at_one(relay: StandInRelay):
+def test_pages_of_the_node_list_are_numbered_from_1(relay: StandInRelay):
     pages = [
         get_data(relay, f"/v2/network/nodes/data?page={page}&page_size=4") for page in (1, 2, 3)
     ]

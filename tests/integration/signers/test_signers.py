@@ -104,7 +104,7 @@ def test_web3signer_method_name_and_parity_0_or_1_are_supported(host: RemoteHost
     assert host.received_requests[0][0] == "eth_signTypedData"
 
 
-def test_response_wrapped_as_in_geth_is_unwrapped(host: RemoteHost):
+def test_signed_transaction_in_the_response_format_of_geth_is_accepted(host: RemoteHost):
     host.wrong = Wrong(result=lambda raw: {"raw": raw, "tx": {}})
     assert RemoteSigner(host.place()).sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
 

@@ -310,7 +310,7 @@ def names_of(timetable: Timetable, count: int) -> list[str | None]:
     return [None if job is None else job.name for job in jobs]
 
 
-def test_due_jobs_run_in_due_order():
+def test_due_jobs_run_in_order_of_their_due_times():
     now = 0.0
     timetable = Timetable(
         [step(lambda: None, name, every) for name, every in (("a", 5), ("b", 2), ("c", 3))],

@@ -88,7 +88,7 @@ def test_transaction_status_is_copied_to_receipt(tmp_path, tree):
     assert provider.handle_call("eth_getBlockReceipts", ["0x1"])[0]["status"] == "0x0"
 
 
-def test_unrecorded_header_fields_are_zero(tmp_path, tree):
+def test_header_fields_that_were_not_recorded_are_zero(tmp_path, tree):
     kept_fields = {"kind", "number", "hash", "parentHash", "timestamp", "chainId"}
     bare = [
         {key: value for key, value in line.items() if key in kept_fields}

@@ -24,7 +24,7 @@ def test_results_are_read_by_task_and_missing_files_are_skipped(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["", "0x12", RESULT[2:], RESULT + "00", "é" * 40, "0x" + "g" * 64]
 )
-def test_malformed_result_file_is_logged_once_until_repaired(tmp_path: Path, text: str):
+def test_malformed_result_file_is_logged_only_once_until_it_is_repaired(tmp_path: Path, text: str):
     folder = ResultsFolder.open_folder(tmp_path)
     path = tmp_path / TASKS[0]
     path.write_text(text)

@@ -100,6 +100,6 @@ def test_failing_node_loses_its_tickets_only_under_article_rules():
 
 
 @pytest.mark.parametrize("name", ["id_ms", "max_nodes", "epoch_ms", "max_rankings"])
-def test_gateway_rule_of_zero_is_named_in_the_error(name: str):
+def test_gateway_rule_set_to_zero_is_named_in_the_error(name: str):
     with pytest.raises(ValueError, match=name):
         GatewayRules(**{name: 0})  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ def test_missing_field_is_named_in_the_error(field: str):
         ({"ok": True, "kind": "timeout"}, "ok"),
     ],
 )
-def test_row_is_rejected_if_ok_contradicts_kind(changed, field: str):
+def test_row_is_rejected_if_its_ok_flag_contradicts_its_kind(changed, field: str):
     assert post_rejected(body({**GOOD, **changed})) == {"row": 0, "field": field}
 
 

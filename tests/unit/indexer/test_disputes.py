@@ -15,7 +15,7 @@ def build_dispute(*numbers: int, auditor: str = "second", digest: str = "ab") ->
     return Dispute("first", auditor, {number: DisputedBlock(2, digest) for number in numbers})
 
 
-def test_disputes_of_the_same_endpoints_are_one_message(store: Store):
+def test_disputes_of_the_same_endpoints_are_merged_into_one_message(store: Store):
     with store.transaction() as uow:
         for number in (5, 3_000, 9_000):
             record_dispute(uow, build_dispute(number))

@@ -214,7 +214,7 @@ def test_new_final_block_is_stored_even_without_a_new_head(store: Store):
     assert follower.catch_up()
 
 
-def test_writer_writes_nothing_once_another_process_is_ahead(store: Store):
+def test_writer_writes_nothing_if_another_process_is_ahead(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()

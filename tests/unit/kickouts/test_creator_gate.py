@@ -92,7 +92,7 @@ def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     assert held == 2
 
 
-def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
+def test_evidence_contains_the_account_ids_of_node_and_contract(new_sqlite_store):
     """The contract's address is an example of EIP-55."""
     contract = Address("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed")
     with new_sqlite_store() as store:

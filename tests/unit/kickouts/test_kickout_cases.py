@@ -67,7 +67,7 @@ def build_expelled(expires_at: int) -> NodeKick:
     return NodeKick(DUE, KickState.EXPELLED, expulsion=expulsion)
 
 
-def test_node_is_accusable_once_last_round_contains_its_interval(store, nodes):
+def test_node_can_be_accused_if_the_last_round_contains_its_interval(store, nodes):
     assert "no round was accepted yet" in str(find_obstacle(store, None))
     store_round(store, 1, build_leaves(nodes, []))
     (case,) = load_cases(store)

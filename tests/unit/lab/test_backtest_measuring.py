@@ -267,7 +267,7 @@ def test_history_of_several_chunks_round_trips(tmp_path):
     assert [event for chunk in written_history.read_chunks() for event in chunk] == history.events
 
 
-def test_start_sample_has_requested_size_and_depends_on_seed():
+def test_sample_of_starts_has_the_requested_size_and_depends_on_the_seed():
     assert sample_start_numbers(10, 10, 0) is None
     sample = sample_start_numbers(1000, 10, 0)
     assert sample is not None

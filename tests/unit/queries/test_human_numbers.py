@@ -78,7 +78,7 @@ def test_decimal_is_rounded_down_to_two_digits(units: int):
 
 
 @given(words=st.lists(st.text("abc0x", min_size=1, max_size=70), min_size=1, max_size=30))
-def test_wrapped_lines_keep_all_text(words: list[str]):
+def test_wrapping_lines_keeps_the_whole_text(words: list[str]):
     lines = format_fact("name", " ".join(words), 10, 80)
     assert " ".join(" ".join(lines).split()) == f"name {' '.join(words)}"
     assert all(line.startswith(" " * 10) for line in lines[1:])
@@ -121,5 +121,5 @@ def test_table_columns_are_right_aligned_except_for_text_columns():
     ("wei", "text"),
     [(14, "0.000000014"), (10**9, "1"), (12_345 * 10**9, "12345"), (0, "0")],
 )
-def test_gwei_are_exact_without_exponent(wei, text):
+def test_amounts_in_gwei_are_exact_and_have_no_exponent(wei, text):
     assert format_gwei(wei) == text

@@ -209,7 +209,7 @@ def test_due_kickout_in_the_next_window_has_its_own_evidence(new_sqlite_store):
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 
-def test_legacy_explanation_lists_rounds_and_peers(new_sqlite_store):
+def test_explanation_under_legacy_rules_lists_rounds_and_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = store_history(uow, low())

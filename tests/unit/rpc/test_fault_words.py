@@ -35,7 +35,7 @@ def name_of(row: ProviderMessage) -> str:
 
 
 @pytest.mark.parametrize("row", DIALECTS, ids=name_of)
-def test_example_error_message_has_documented_kind(row: ProviderMessage):
+def test_example_error_message_is_classified_as_documented(row: ProviderMessage):
     message = row.example.format(**VALUES)
 
     assert classify_error(row.code, message) is row.kind

@@ -272,7 +272,7 @@ def test_database_of_an_edited_first_migration_is_rejected_and_unchanged(
         assert layout(connection) == before
 
 
-def test_renamed_column_of_any_table_is_a_difference(sqlite_url: str):
+def test_renamed_column_of_any_table_is_reported_as_a_difference(sqlite_url: str):
     with open_connection(sqlite_url) as connection:
         # SQLite does not rename a column that a view reads.
         connection.exec_driver_sql("DROP VIEW log")
@@ -284,7 +284,7 @@ def test_renamed_column_of_any_table_is_a_difference(sqlite_url: str):
         assert find_schema_difference(connection) is None
 
 
-def test_additions_of_the_operator_are_no_difference(database_url: str):
+def test_tables_and_columns_added_by_the_operator_are_accepted(database_url: str):
     with open_connection(database_url) as connection:
         connection.exec_driver_sql("CREATE TABLE own (id INTEGER NOT NULL)")
         connection.exec_driver_sql("CREATE INDEX own_index ON node (address)")

@@ -172,7 +172,7 @@ def test_new_month_resets_node_score():
     assert factors(history.after(1), "A").tally.node_score is None
 
 
-def test_scores_are_reset_at_end_of_window_set_in_seconds():
+def test_scores_are_reset_at_the_end_of_a_window_given_in_seconds():
     rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
     assert count_effective_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
@@ -215,7 +215,7 @@ def test_silent_node_scores_0_and_becomes_due_for_kickout():
     assert due == [False, True, True, True]
 
 
-def test_month_of_low_scores_makes_node_due_for_kickout():
+def test_month_of_low_scores_makes_a_node_due_for_kickout():
     history = History().joins("A", "B", "off")
     for n in range(3):
         runs(history, str(n), "A", "B", silent=("off",))

@@ -78,7 +78,7 @@ def test_probes_use_each_available_node_at_most_once(nodes: list[Node], time: in
 
 
 @given(staffs())
-def test_group_probe_uses_three_nodes_with_same_gpu_and_major_version(nodes: list[Node]):
+def test_probe_group_has_three_nodes_with_one_gpu_model_and_major_version(nodes: list[Node]):
     rows = {candidate.address: candidate for candidate in nodes}
     for probe in due(nodes, group=True):
         team = [rows[probed_address] for probed_address in probe.nodes]

@@ -31,7 +31,7 @@ def parameters(**changes):
     return policy.params
 
 
-def test_changing_decimal_parameter_leaves_others_unchanged():
+def test_changing_a_decimal_parameter_leaves_the_others_unchanged():
     assert weighting(weight_floor="0.01") == Weighting(weight_floor=UNIT // 100)
     assert weighting(fallback="false", disk_boost="1") == Weighting(
         disk_boost=UNIT, fallback=False

@@ -40,7 +40,7 @@ def test_log_line_is_json_with_time_and_level(out):
     assert line["timestamp"].endswith("Z")
 
 
-def test_text_format_is_plain_on_terminal():
+def test_text_format_is_plain_on_a_terminal():
     stream = io.StringIO()
     configure_logging("text", "info", stream)
 
@@ -57,7 +57,7 @@ def test_cleanup_error_of_a_lost_connection_is_not_logged(out):
     assert out.getvalue() == ""
 
 
-def test_lines_below_level_are_omitted(out):
+def test_log_lines_below_the_level_are_omitted(out):
     structlog.get_logger().debug("looked")
     assert out.getvalue() == ""
 
@@ -72,7 +72,7 @@ def test_lines_below_level_are_omitted(out):
         ValueError(KEYED),
     ],
 )
-def test_urls_lose_credentials_and_keys(out, fact):
+def test_credentials_and_keys_are_removed_from_urls(out, fact):
     structlog.get_logger().info("asked", fact=fact)
 
     assert "https://eth.example.org:8443" in out.getvalue()
@@ -130,7 +130,7 @@ def test_sqlite_url_keeps_path():
     assert redact_secrets("sqlite:////var/lib/oracle.sqlite") == "sqlite:////var/lib/oracle.sqlite"
 
 
-def test_server_url_loses_user_and_password():
+def test_user_and_password_are_removed_from_a_server_url():
     redacted = redact_secrets("postgresql://me:hunter2@db.example.org:5432/oracle")
     assert redacted == "postgresql://db.example.org:5432"
 

@@ -151,7 +151,7 @@ def test_case_64_event_variant_is_decoded_by_data_length(index_blocks: Heard):
     assert list_dead_letters(follower) == []
 
 
-def test_case_64_undeclared_event_shape_becomes_dead_letter(index_blocks: Heard):
+def test_case_64_undeclared_event_shape_becomes_a_dead_letter(index_blocks: Heard):
     topic = parse_event_signature(PLAIN).digest
     odd = FakeLog(CONTRACT, (topic, topic, topic), "0x")
 
@@ -193,7 +193,7 @@ def test_case_65_invalid_utf8_text_is_marked_and_keeps_its_bytes(index_blocks: H
     assert bytes.fromhex(marked.removeprefix("\ufffd0x")) == name
 
 
-def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(index_blocks: Heard):
+def test_case_65_address_with_dirty_high_bytes_becomes_a_dead_letter(index_blocks: Heard):
     clean = encode_log(JOINED, make_node_address(1), "RTX", 1)
     dirty = FakeLog(clean.address, clean.topics, "0x01" + clean.data[4:])
     topic = FakeLog(

@@ -283,7 +283,7 @@ def test_case_57_slow_endpoint_is_replaced_without_causing_lag(
     assert get_serving_index(two_endpoint_indexer) == 1
 
 
-def test_case_57_endpoint_is_preferred_again_once_it_is_fast(
+def test_case_57_endpoint_is_preferred_again_when_it_is_fast(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(build_slow_response_fault(clock))

@@ -61,7 +61,7 @@ def test_case_39_endpoint_that_rejects_its_key_is_quarantined(
     assert two_endpoint_indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_39_endpoint_is_readmitted_once_it_accepts_its_key(
+def test_case_39_endpoint_is_readmitted_when_it_accepts_its_key(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(401))

@@ -38,7 +38,7 @@ def single_endpoint_indexer(
     [(2, 0), (2, 3), (20, 5)],
     ids=["above the final block", "original chain grows", "below the final block"],
 )
-def test_fork_watch_ends_once_the_endpoint_reverts_its_fork(
+def test_fork_watch_ends_when_the_endpoint_reverts_its_fork(
     fake_chain: FakeChain,
     single_endpoint_indexer: Indexer,
     clock: VirtualClock,

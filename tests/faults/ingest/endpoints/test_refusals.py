@@ -81,7 +81,9 @@ def test_rejected_block_stays_rejected_after_crash(fake_chain: FakeChain, site: 
     assert (outcome, site.cursor()) == (refused, indexed_block)
 
 
-def test_rejected_block_is_indexed_once_the_operator_accepts_it(fake_chain: FakeChain, site: Site):
+def test_rejected_block_is_indexed_after_the_operator_accepts_it(
+    fake_chain: FakeChain, site: Site
+):
     first = add_provable_blocks(fake_chain, 30)[-1]
     (block,) = add_provable_blocks(fake_chain, 1)
     add_fault(fake_chain, build_all_succeeded_fault(first.number))

@@ -121,7 +121,7 @@ def test_other_hash_of_a_final_block_is_a_dispute(
     assert list_disputes(indexer) == [dispute]
 
 
-def test_other_hash_of_a_block_without_rows_is_disputed_until_it_is_accepted(
+def test_different_hash_of_an_empty_block_is_disputed_until_accepted(
     fake_chain: FakeChain, indexer: Indexer
 ):
     with indexer.store.read_transaction() as uow:

@@ -249,7 +249,7 @@ def test_run_once_succeeds_on_a_chain_too_short_to_calibrate(
 
 
 @pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])
-def test_daemon_is_ready_only_once_the_required_level_is_reached(
+def test_daemon_is_ready_only_when_the_required_level_is_reached(
     unprovable_chain: FakeChain, site: Site, history: str, *, is_ready: bool
 ):
     with start_daemon(site.configured(0, history=history)) as running:

@@ -214,7 +214,7 @@ def test_case_05_unconfirmed_blocks_are_not_final(
     assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
-def test_case_51_fork_is_abandoned_once_other_endpoints_respond(
+def test_case_51_fork_is_abandoned_when_other_endpoints_respond(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Unconfirmed blocks are journaled from the first block on, also in history."""

@@ -250,7 +250,7 @@ def test_reports_after_an_outage_are_compared_with_the_released_report(
     assert harness.testbed.round == 2
 
 
-def test_report_after_a_held_one_is_pushed_once_state_recovers(sqlite_harness: Harness):
+def test_report_after_a_held_report_is_pushed_when_the_state_recovers(sqlite_harness: Harness):
     """The hold of one report does not delay later reports."""
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     pause_all_good_nodes(harness)

@@ -74,7 +74,7 @@ def plan_pings(harness: Harness, exclusive_key: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_call_of_a_registered_kind_is_finalized_at_any_batch_size(
+def test_call_of_a_registered_kind_becomes_final_at_any_batch_size(
     sqlite_harness: Harness, size: int
 ):
     harness = sqlite_harness

@@ -143,7 +143,7 @@ def test_case_f09_underpriced_bump_is_raised_to_the_required_fee(
     assert harness.states() == ["final"]
 
 
-def test_case_f12_push_at_the_fee_cap_is_mined_once_fees_fall(
+def test_case_f12_push_at_the_fee_cap_is_mined_when_fees_fall(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

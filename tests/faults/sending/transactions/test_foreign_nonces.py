@@ -22,7 +22,7 @@ Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
 
 
-def test_case_f16_foreign_transaction_pauses_sender_once_final(
+def test_case_f16_foreign_transaction_pauses_the_sender_when_it_is_final(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

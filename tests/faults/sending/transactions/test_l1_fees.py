@@ -174,7 +174,7 @@ def test_huge_l1_fee_of_one_endpoint_does_not_exhaust_the_budget(
     assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(harness)[0][0]
 
 
-def test_l1_fee_is_corrected_once_two_endpoints_agree(
+def test_l1_fee_is_corrected_when_two_endpoints_agree(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

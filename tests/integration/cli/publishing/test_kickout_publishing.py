@@ -242,7 +242,7 @@ def test_manual_execution_waits_until_the_kickout_bucket_is_refilled(
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_can_be_cleared_once_a_round_shows_recovery(harness, config, capsys):
+def test_accusation_can_be_cleared_after_a_round_shows_the_recovery(harness, config, capsys):
     clear = ["kickout", "clear", node_two(harness), "--config", config]
     assert run([*clear, "--dry-run"]) == 2
     assert "the node is not accused" in capsys.readouterr().err

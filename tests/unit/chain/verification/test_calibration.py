@@ -42,7 +42,7 @@ judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED
 
 
 @given(outcomes=judged)
-def test_wrong_sample_counts_only_once_all_providers_have_responded(
+def test_wrong_sample_counts_only_after_all_providers_have_responded(
     outcomes: list[tuple[bool, bool]],
 ):
     calibration = Calibration()

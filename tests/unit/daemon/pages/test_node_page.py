@@ -36,7 +36,7 @@ def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
     assert f"<h1>Paused by its owner since {since}.</h1>" in page
 
 
-def test_factor_of_one_is_not_shown_as_fall_of_reliability(new_sqlite_store: NewStore):
+def test_factor_of_1_is_not_shown_as_a_drop_in_reliability(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10, 0).after(60)
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, remove_falls(CRYNUX)).whole(history)

@@ -231,7 +231,7 @@ def end_counts(history: History) -> list[tuple[int, int]]:
     return [(row.ends, row.timeouts) for row in fold.ledger.detector.minutes]
 
 
-def test_task_end_is_its_first_answer_or_timeout():
+def test_first_answer_or_timeout_counts_as_the_end_of_a_task():
     started = History().joins("A").creates("1").starts("1", "A").after(1)
     assert end_counts(started) == []
     assert end_counts(deepcopy(started).submits("1")) == [(1, 0)]

@@ -172,7 +172,7 @@ def test_incomplete_or_negative_pricing_is_rejected():
     ("members", "alpha", "room"),
     [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
 )
-def test_queue_capacity_is_share_of_members_and_at_least_1(members, alpha, room):
+def test_queue_capacity_is_a_share_of_the_members_and_at_least_1(members, alpha, room):
     assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 

@@ -55,7 +55,7 @@ def test_freed_node_forms_a_trio_with_nodes_of_the_same_gpu():
     assert (largest.gpu, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
-def test_smaller_gpus_are_excluded_from_trio_of_largest_memory():
+def test_trio_by_largest_memory_excludes_smaller_gpus():
     nodes = gpus({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
     (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.vram, [partner.gpu_name for partner in combination.partners]) == (

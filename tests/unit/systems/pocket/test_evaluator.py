@@ -131,7 +131,7 @@ def test_aborted_task_never_counts_as_an_attempt(reason: AbortReason | None):
     assert judge_members(history)["A"].parts["attempts"] == "0"
 
 
-def test_invalidated_result_is_failure():
+def test_invalidated_result_counts_as_a_failure():
     history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).submits("t").is_invalidated("t")
     parts = judge_members(history)["A"].parts
