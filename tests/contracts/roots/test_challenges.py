@@ -204,7 +204,7 @@ def test_lane_challenge_succeeds_only_if_the_lane_differs_from_its_leaf(
 
 
 @pytest.mark.parametrize("pool", [b"", bytes(50)])
-def test_challenge_of_pool_without_positive_score_is_rejected(
+def test_challenge_of_a_pool_without_a_positive_score_is_rejected(
     challenge: Challenge, pool: bytes
 ) -> None:
     by_seat = {3: {"score_count": len(pool), "score_sum": 0, "lane": 5_002}}

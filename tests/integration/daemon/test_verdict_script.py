@@ -50,6 +50,6 @@ def test_verdict_without_a_required_check_is_not_confirmed():
     assert "confirmed" not in find_states(*cases)
 
 
-def test_verdict_with_one_failed_check_is_wrong():
+def test_verdict_is_wrong_if_one_check_fails():
     names = (*REQUIRED, *OPTIONAL)
     assert set(find_states(*(change_check(name, is_true=False) for name in names))) == {"wrong"}

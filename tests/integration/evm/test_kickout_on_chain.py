@@ -230,7 +230,7 @@ def test_accusation_of_a_recovered_node_is_cleared(harness: Harness):
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_node_is_not_accused_again_of_a_vetoed_interval(sqlite_harness: Harness):
+def test_node_is_not_accused_again_for_a_vetoed_interval(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     testbed, network = harness.testbed, harness.testbed.network

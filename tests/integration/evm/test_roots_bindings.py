@@ -249,7 +249,7 @@ def test_nodes_are_bound_to_seats_by_proofs_of_a_lagged_round(roots: RootsOracle
     assert contract.fetch_seats(nodes, block_of(roots)) == [3, 4, None]
 
 
-def test_reading_seats_from_a_wrong_contract_is_a_transient_error(roots: RootsOracle):
+def test_reading_seats_from_a_wrong_contract_raises_a_transient_error(roots: RootsOracle):
     contract = WordsContract(view_of(roots.chain.url), Address(roots.network.address.lower()))
     with pytest.raises(TransientError):
         contract.fetch_seats([Address(roots.node(3).lower())], block_of(roots))

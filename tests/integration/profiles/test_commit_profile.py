@@ -108,7 +108,7 @@ def test_abort_that_blames_no_node_is_decoded_as_a_cancellation(
     )
 
 
-def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
+def test_unknown_abort_reason_becomes_a_dead_letter(reader: EventReader):
     decoded = reader.decode_rows([build_abort_log("Because")], [])
     assert decoded.events == []
     assert len(decoded.dead_letters) == 1

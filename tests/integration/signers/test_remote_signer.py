@@ -79,7 +79,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("what", ANSWERS)
-def test_malformed_response_is_transient_failure_after_one_request(host: RemoteHost, what):
+def test_malformed_response_raises_a_transient_error_without_a_retry(host: RemoteHost, what):
     host.instead = ANSWERS[what]
     with pytest.raises(TransientError):
         RemoteSigner(host.place()).sign_transaction(CALL)

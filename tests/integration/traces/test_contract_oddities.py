@@ -183,7 +183,7 @@ def test_reused_task_commitment_starts_no_second_task():
 
 
 @pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
-def test_abort_of_a_finished_task_is_an_anomaly(last_status: int):
+def test_abort_of_a_finished_task_is_listed_as_an_anomaly(last_status: int):
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)), (REFUNDED, key(1)))

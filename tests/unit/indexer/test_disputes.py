@@ -57,7 +57,7 @@ def test_difference_that_the_trusted_endpoint_shows_later_is_reported(store: Sto
         assert len(load_disputes(uow)) == 1
 
 
-def test_other_rows_or_another_endpoint_are_a_new_dispute(store: Store):
+def test_difference_in_other_rows_or_at_another_endpoint_is_a_new_dispute(store: Store):
     with store.transaction() as uow:
         record_dispute(uow, build_dispute(5))
         accept_disputed_blocks(uow, BlockRange(0, 10), ["first"])

@@ -147,7 +147,7 @@ def test_log_with_any_wrong_field_is_repaired(store: Store, name: str):
         assert list(uow.logs.iterate_between(0, 9)) == [A_LOG]
 
 
-def test_stored_block_missing_from_the_window_is_a_conflict(store: Store):
+def test_stored_block_missing_from_the_window_is_reported_as_a_conflict(store: Store):
     window = make_window([], [])
     linked = replace(window, headers=[BlockRef(4, make_hash(4), make_hash(3), 48), window.last])
 

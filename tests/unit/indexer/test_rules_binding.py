@@ -32,7 +32,7 @@ def test_rules_that_are_already_bound_are_accepted(store: Store):
 
 
 @pytest.mark.parametrize("other", [RELAY, replace(CRYNUX, close="terminal")])
-def test_other_rules_are_rejected_with_remedy(store: Store, other):
+def test_different_rules_are_rejected_with_a_remedy(store: Store, other):
     with store.transaction() as uow:
         bind_or_check_rules(uow, CRYNUX)
         with pytest.raises(InputError, match=r"folded with the rules crynux.*resync rebuild"):

@@ -63,7 +63,7 @@ def test_urls_with_different_domains_have_different_providers(first: str, second
         "https://127.1:8545//",
     ],
 )
-def test_url_of_the_same_address_counts_as_repeated(second: str):
+def test_url_that_leads_to_the_same_address_counts_as_repeated(second: str):
     urls = ["http://rpc.test", "http://127.0.0.1:8545", "http://127.0.0.1:8546", second]
     assert find_repeated_url(urls, {}) == (2, 4)
 

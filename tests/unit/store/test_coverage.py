@@ -42,7 +42,7 @@ def test_adjacent_windows_with_same_level_merge_into_one_interval(store: Store):
         assert uow.coverage.list_gaps(ASKED.id, 0, 49) == []
 
 
-def test_unread_blocks_are_gaps(store: Store):
+def test_unread_blocks_are_listed_as_gaps(store: Store):
     with store.transaction() as uow:
         uow.coverage.store_interval(ASKED.id, build_interval(10, 19))
         uow.coverage.store_interval(ASKED.id, build_interval(30, 39))

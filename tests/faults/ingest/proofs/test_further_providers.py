@@ -100,7 +100,7 @@ def change_block_hash(chain: FakeChain, block: Block, place: int) -> None:
 
 
 @pytest.mark.parametrize("place", [0, -1], ids=["first block", "last block"])
-def test_other_hash_of_a_final_block_is_a_dispute(
+def test_different_hash_of_a_final_block_is_recorded_as_a_dispute(
     fake_chain: FakeChain, indexer: Indexer, place: int
 ):
     block = [block for block in get_branch(fake_chain.head) if block.logs][place]
@@ -146,7 +146,7 @@ def test_different_hash_of_an_empty_block_is_disputed_until_accepted(
     assert (outcomes, list_disputes(indexer)) == ({"equal", "accepted"}, [])
 
 
-def test_other_hash_that_is_not_final_for_a_lagging_provider_is_no_dispute(
+def test_hash_that_is_not_final_at_a_lagging_provider_is_not_disputed(
     fake_chain: FakeChain, indexer: Indexer
 ):
     with indexer.store.read_transaction() as uow:
@@ -179,7 +179,7 @@ def test_blocks_that_were_rewound_before_a_response_are_audited_later(indexer: I
     assert (list_disputes(indexer), count_blocks_without_audit(indexer)) == ([], 0)
 
 
-def test_third_provider_that_has_just_failed_is_left_out(
+def test_third_provider_is_not_queried_again_soon_after_a_failure(
     fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
 ):
     third = fake_chain.providers[2]

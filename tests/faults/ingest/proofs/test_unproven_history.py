@@ -155,7 +155,7 @@ def test_accepted_difference_is_not_reported_again(third_endpoint: FakeChain, si
     assert "UNPROVEN" not in site.tell("status")[1]
 
 
-def test_other_difference_of_an_accepted_endpoint_is_reported(
+def test_further_difference_of_an_accepted_endpoint_is_reported(
     third_endpoint: FakeChain, site: Site
 ):
     last_block = third_endpoint.back(FINALITY + 4)

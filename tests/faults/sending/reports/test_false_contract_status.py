@@ -113,7 +113,7 @@ FALSE_STATUSES_AT_FALSE_BLOCKS = {
 
 
 @pytest.mark.parametrize("case", FALSE_STATUSES_AT_FALSE_BLOCKS)
-def test_rounds_continue_despite_false_number_of_newest_block(
+def test_rounds_continue_despite_a_wrong_newest_block_number(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], case: str
 ):
     harness, liar = proxied_harness, proxies[0]

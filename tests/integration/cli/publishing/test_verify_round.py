@@ -65,7 +65,9 @@ def test_verify_reproduces_root_of_accepted_round(settings, tmp_path, capsys):
     assert comparison["leaf_difference"] is None
 
 
-def test_root_of_the_contract_is_reported_by_endpoint(settings, network, tmp_path, capsys):
+def test_contract_root_is_reported_separately_for_each_endpoint(
+    settings, network, tmp_path, capsys
+):
     """A false root, or the state of an old block, is attributed to the endpoint."""
     accepted_at = verify_round(capsys, settings, tmp_path)[1]["place"]["block"]
     false_root = "0x" + 64 * "5"

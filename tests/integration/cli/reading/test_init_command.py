@@ -148,7 +148,7 @@ def test_init_rejects_invalid_options_before_writing_files(
     assert not (tmp_path / "config.toml").exists()
 
 
-def test_missing_option_is_an_error_when_yes_is_given(tmp_path: Path, capsys: Capture):
+def test_missing_option_is_rejected_if_yes_is_given(tmp_path: Path, capsys: Capture):
     message = run_refused_command(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
     assert message == "qos-oracle: --endpoint: required with --yes"
 

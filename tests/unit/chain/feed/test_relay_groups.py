@@ -70,7 +70,7 @@ def test_invalidated_result_before_the_winner_joins_the_group():
     assert [feed_row.id for feed_row in group.invalid] == [50]
 
 
-def test_single_task_is_not_a_group():
+def test_single_task_does_not_form_a_group():
     assert (
         list_group_members([row(1, "TaskValidated", 7), row(2, "TaskEndSuccess", 7)], ALIKE) == []
     )

@@ -45,7 +45,7 @@ def test_factor_of_1_is_not_shown_as_a_drop_in_reliability(new_sqlite_store: New
     assert "by timeouts" not in page
 
 
-def test_timeout_without_penalty_is_no_recent_fall(new_sqlite_store: NewStore):
+def test_timeout_without_a_penalty_is_not_counted_in_the_headline(new_sqlite_store: NewStore):
     """Under these rules only the first of two timeouts lowers H."""
     rules = replace(CRYNUX, penalty=UNIT, first_penalty=UNIT // 2)
     history = History().joins("A").scores("A", *[10] * 8, 0, 0).after(60)

@@ -49,7 +49,7 @@ def cut(
 
 
 @given(lane_lists)
-def test_equal_lanes_do_not_count_as_change(lanes):
+def test_equal_lanes_do_not_count_as_a_change(lanes):
     assert measure_lane_changes(lanes, lanes, KICK_LINE) == ReportChange()
 
 
@@ -74,12 +74,12 @@ def test_change_counts_each_node_once(old_lanes, new_lanes):
     [(2, 1), (1, 2), (KICK_LINE - 1, KICK_LINE), (KICK_LINE, KICK_LINE - 1)],
     ids=["excluded", "selectable again", "above the kickout line", "below it"],
 )
-def test_step_into_another_band_is_a_band_crossing(old_lane, new_lane):
+def test_step_into_another_band_counts_as_a_band_crossing(old_lane, new_lane):
     change = measure_lane_changes([5002, old_lane], [5002, new_lane], KICK_LINE)
     assert change == ReportChange(1, 1, 1, crosses_band=True)
 
 
-def test_new_selectable_node_counts_as_band_crossing():
+def test_new_selectable_node_counts_as_a_band_crossing():
     assert measure_lane_changes([5002], [5002, 6002], KICK_LINE).crosses_band
     assert measure_lane_changes([5002], [5002, DO_NOT_SELECT], KICK_LINE) == ReportChange()
 

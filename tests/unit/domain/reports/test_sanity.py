@@ -41,7 +41,7 @@ def test_low_lane_that_becomes_unselectable_counts_as_a_drop():
     assert find_excessive_change_reason([(1500, 1400)] * 26, MEMBERS, LINE, SanityLimits()) is None
 
 
-def test_first_report_of_node_does_not_count_as_change():
+def test_first_report_of_a_node_does_not_count_as_a_change():
     assert (
         find_excessive_change_reason([(0, 5002)] * MEMBERS, MEMBERS, LINE, SanityLimits()) is None
     )

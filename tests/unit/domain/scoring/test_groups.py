@@ -108,7 +108,7 @@ def test_member_that_never_started_gets_no_score():
     assert rules_broken(history) == []
 
 
-def test_unseen_member_gets_no_score_and_is_an_anomaly():
+def test_unseen_member_gets_no_score_and_is_listed_as_an_anomaly():
     history = History().starts("1", "A").after(3).submits("1").closes("g", "1", "2")
     assert list_ranked_members(history) == [(1, 3, 10), (None, None, None)]
     assert rules_broken(history) == ["group_names_unseen_task"]

@@ -53,7 +53,7 @@ def test_node_figures_match_individual_functions(rules, history):
         )
 
 
-def test_excluded_node_has_a_time_of_return():
+def test_excluded_node_has_a_return_time():
     node = fold_node(History().joins("A"), "A")
     node.base = CRYNUX.exclude_enter - 1
     node_scores = compute_node_scores(node, node.since, CRYNUX)

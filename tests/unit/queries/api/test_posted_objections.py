@@ -111,7 +111,7 @@ def test_objection_over_daily_gas_limit_returns_calldata(
     assert KEY.address[2:] in answer.json()["calldata"]
 
 
-def test_client_over_rate_limit_is_rejected_without_database(
+def test_client_over_the_rate_limit_is_rejected_without_database_access(
     indexed: IndexedHistory, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ):
     for _ in range(3):

@@ -120,7 +120,7 @@ def test_failure_recorded_late_does_not_shorten_exclusion_time():
     assert memory.compute_stats(A, 399_999).failing
 
 
-def test_passed_check_ends_only_the_current_failure():
+def test_passed_health_check_ends_only_the_current_failure():
     memory = ArticleMemory(ARTICLE)
     memory.record_failure(A, 0)
     memory.record_passed_health_check(A, 3_000)
