@@ -9,9 +9,10 @@ from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT
 from oracle.domain.health import Condition
 from oracle.quorum.quorum_context import find_status_mismatch
+from oracle.reporting.report_planner import plan_push
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry.rpc_metrics import INCONSISTENT
-from tests.support.harness import Harness, create_sending_jobs
+from tests.support.harness import Harness, create_sending_jobs, run_next_step
 from tests.support.sending.faults import Answer, Fault, Question, return_status
 from tests.support.sending.proxy import Proxy
 
@@ -172,6 +173,24 @@ def test_rounds_continue_despite_a_wrong_newest_block_timestamp(
     proxies[0].rule("eth_getBlockByNumber", change_time(seconds))
     harness.pushed()
     harness.pushed()
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_wrong_newest_block_timestamp_neither_ends_nor_delays_a_planned_push(
+    sqlite_harness: Harness, seconds: int
+):
+    harness = sqlite_harness
+    harness.pushed()
+    harness.period()
+    harness.index()
+    heads = harness.source.fetch_heads()
+    harness.repeat(plan_push)
+    false_block = heads.latest._replace(time=heads.latest.time + seconds)
+
+    while run_next_step(harness.context, replace(heads, latest=false_block)) is not None:
+        pass
+
+    assert harness.states() == ["mined", "live"]
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
