@@ -1,7 +1,10 @@
 """Who sets the roles and limits of the reference network."""
 
+from typing import Any
+
 import pytest
 
+from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Chain, RevertedError
 from tests.support.evm.network import FLOOR, MIN_STAKE, NOBODY, Network, Settings
 
@@ -9,6 +12,29 @@ pytestmark = pytest.mark.evm
 
 MONTH = 30 * 86400
 DEFAULTS = tuple(Settings())
+# Functions that any account may call; they check the state of the sender's own node or task.
+OPEN_TO_ALL = {
+    *("join", "pause", "resume", "quit", "addStake", "updateVersion", "setTimeout", "addModel"),
+    *("createTask", "cancelTask", "cancelGroup", "validateTask", "acceptError", "validateGroup"),
+    *("submitResult", "reportError", "commitAnswer", "revealAnswer", "timeOutTask"),
+    *("endUnvalidated", "giveUpGroup", "settleContest", "fund", "withdraw", "acceptAdmin"),
+}
+ERROR_BY_FUNCTION = {
+    **dict.fromkeys(
+        ("queueTask", "dropTask", "dropGroup", "startTask", "startTaskAsOf", "startGroup"),
+        "NotDispatcher",
+    ),
+    **dict.fromkeys(("probe", "requestDownload"), "NotDispatcher"),
+    "kick": "NotOracle",
+}
+# All other functions that change the state: a further one is for the admin, or the test fails.
+GUARDED = [
+    function
+    for function in load_artifact("TaskNetwork")["abi"]
+    if function["type"] == "function"
+    and function["stateMutability"] not in ("view", "pure")
+    and function["name"] not in OPEN_TO_ALL
+]
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +70,25 @@ def test_zero_address_role_is_rejected(network: Network, place: int):
         network.chain.deploy("TaskNetwork", *roles, MIN_STAKE, FLOOR)
 
 
-def test_only_admin_may_change_settings(network: Network, stranger: str):
-    does = network.does
-    for call in (
-        does.offerAdmin(stranger),
-        does.setDispatcher(stranger),
-        does.setTreasury(stranger),
-        does.setSettings(DEFAULTS),
-        does.setOracle(network.contract.address),
-        does.setScores(network.contract.address),
-        does.readmit(stranger),
-        does.setFloor(0, FLOOR),
-    ):
-        with pytest.raises(RevertedError, match="NotAdmin"):
-            network.by(stranger, call)
+def build_zero(parameter: dict[str, Any]) -> Any:
+    """Return the zero value of a parameter's ABI type."""
+    kind = parameter["type"]
+    if kind.endswith("[]"):
+        return []
+    if kind == "tuple":
+        return tuple(map(build_zero, parameter["components"]))
+    zeros = {"address": NOBODY, "bool": False, "bytes32": bytes(32), "string": ""}
+    return zeros.get(kind, 0)
+
+
+@pytest.mark.parametrize("function", GUARDED, ids=lambda function: function["name"])
+def test_stranger_may_not_call_function_of_a_role(
+    network: Network, stranger: str, function: dict[str, Any]
+):
+    name = function["name"]
+    call = network.does[name](*map(build_zero, function["inputs"]))
+    with pytest.raises(RevertedError, match=ERROR_BY_FUNCTION.get(name, "NotAdmin")):
+        network.by(stranger, call)
 
 
 def test_admin_transfer_requires_two_steps(network: Network, stranger: str):
