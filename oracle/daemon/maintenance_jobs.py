@@ -18,6 +18,7 @@ from oracle.indexer.audit.contract_counters import (
 )
 from oracle.indexer.audit.judgement import record_endpoints_proven_wrong
 from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
     ScopeBackfillResult,
@@ -117,22 +118,12 @@ class MaintenanceJobs:
 
     def backfill_index_scope(self) -> TickFacts:
         """Reread the next blocks that were indexed with another configuration or version."""
-        index = self.index
-        backfill_result = backfill_next_gap(
-            index.chain,
-            index.store,
-            index.folder,
-            self.scope_backfill,
-            self._build_rebuild_options(),
-        )
+        backfill_result = backfill_next_gap(self._build_repair_context(), self.scope_backfill)
         return None if backfill_result is None else _describe_backfill(backfill_result)
 
     def reread_blocks(self) -> TickFacts:
         """Reread the next blocks that can be verified at a higher level."""
-        index = self.index
-        reread_result = reread_next_window(
-            index.chain, index.store, index.folder, self.rereader, self._build_rebuild_options()
-        )
+        reread_result = reread_next_window(self._build_repair_context(), self.rereader)
         return None if reread_result is None else _describe_reread(reread_result)
 
     def find_unreportable_state_reason(self) -> str | None:
@@ -195,9 +186,7 @@ class MaintenanceJobs:
         if not self.auditor.should_run(is_caught_up=is_urgent):
             return None
         try:
-            audit_result = audit_next_window(
-                index.chain, index.store, index.folder, self.auditor, self._build_rebuild_options()
-            )
+            audit_result = audit_next_window(self._build_repair_context(), self.auditor)
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
             self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
@@ -276,6 +265,10 @@ class MaintenanceJobs:
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
         return None if counter_comparison is None else _describe_comparison(counter_comparison)
+
+    def _build_repair_context(self) -> RepairContext:
+        index = self.index
+        return RepairContext(index.chain, index.store, index.folder, self._build_rebuild_options())
 
     def _build_rebuild_options(self) -> RebuildOptions:
         return RebuildOptions(

@@ -85,7 +85,7 @@ class ProofLeaf(ApiModel):
             reliability=leaf.reliability,
             kickout_due_since=leaf.kickout_due_since or None,
             last_scored_at=leaf.last_scored_at or None,
-            pool_hash=_format_hash(leaf.pool_hash),
+            pool_hash=format_hash(leaf.pool_hash),
             encoded="0x" + leaf.encode().hex(),
         )
 
@@ -190,23 +190,24 @@ class LeafDifference(ApiModel):
 def build_piece_digests(pieced_round: PiecedRound, as_of_hash: Hash) -> LeafPieces:
     """Return the root of the leaves with the hashes of all pieces."""
     return LeafPieces(
-        root=_format_hash(pieced_round.root),
+        root=format_hash(pieced_round.root),
         as_of_hash=as_of_hash,
         summary=ProofSummary.from_summary(pieced_round.summary),
         pieces=[
             LeafPieceEntry(
                 index=index,
                 leaf_count=digest.leaf_count,
-                nodes_hash=_format_hash(digest.nodes_hash),
-                words_hash=_format_hash(digest.words_hash),
+                nodes_hash=format_hash(digest.nodes_hash),
+                words_hash=format_hash(digest.words_hash),
                 open_count=digest.open_count,
                 total_weight=digest.total_weight,
-                path=[_format_hash(sibling) for sibling in pieced_round.build_path(index)],
+                path=[format_hash(sibling) for sibling in pieced_round.build_path(index)],
             )
             for index, digest in enumerate(pieced_round.digests)
         ],
     )
 
 
-def _format_hash(content: bytes) -> Hash:
+def format_hash(content: bytes) -> Hash:
+    """Return the bytes of a hash as `0x` and hex digits."""
     return Hash("0x" + content.hex())

@@ -9,7 +9,7 @@ from pydantic import Field
 from oracle.chain.hex_names import format_account_id
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import RoundSummary
 from oracle.domain.roots.node_leaves import iter_linked_leaves
 from oracle.domain.roots.round_tree import NodeProof, ProvableRound
@@ -25,7 +25,7 @@ from oracle.indexer.round_leaves import (
     prove_address_from_pieces,
 )
 from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
-from oracle.queries.leaf_models import ProofLeaf, ProofSummary
+from oracle.queries.leaf_models import ProofLeaf, ProofSummary, format_hash
 from oracle.reporting.recompute import find_as_of_block
 from oracle.store.database import UnitOfWork
 
@@ -91,7 +91,7 @@ def prove_node(
             if proof is not None:
                 return _build_proof_detail(pieced_round.root, pieced_round.summary, proof)
         refolded_round = _refold_round(archive, uow, cache, accepted_round)
-    root = _format_hash(refolded_round.root)
+    root = format_hash(refolded_round.root)
     if refolded_round.summary.node_count == 0:
         raise InputError(
             f"round {accepted_round.round} has no nodes, so there is nothing to prove"
@@ -174,12 +174,8 @@ def _build_proof_detail(root: bytes, summary: RoundSummary, proof: NodeProof) ->
         address=proof.address,
         account_id=format_account_id(summary.chain_id, proof.address),
         is_absent=proof.is_absent,
-        root=_format_hash(root),
+        root=format_hash(root),
         leaf=ProofLeaf.from_leaf(proof.leaf),
-        proof=[_format_hash(sibling) for sibling in proof.hashes],
+        proof=[format_hash(sibling) for sibling in proof.hashes],
         summary=ProofSummary.from_summary(summary),
     )
-
-
-def _format_hash(content: bytes) -> Hash:
-    return Hash("0x" + content.hex())

@@ -8,7 +8,11 @@ from oracle.domain.reports.objections import ObjectionVerdict
 from oracle.domain.scoring.kickout_forecast import is_near
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_view import NodeView
-from oracle.queries.api.records.objection_view import PostedEntry, PostedState
+from oracle.queries.api.records.objection_view import (
+    PostedEntry,
+    PostedState,
+    is_post_open,
+)
 from oracle.queries.node_sentences import (
     NodeSummary,
     format_first_places,
@@ -143,7 +147,7 @@ def _describe_action_before_accusation(
             f"{_THIS_REPORTER} does not accuse the node before {format_time(delay.until)}. "
             f"Others {_describe_accusation(summary)}."
         )
-    if (delay is not None and delay.objection is not None) or _is_under_way(posted_entry):
+    if (delay is not None and delay.objection is not None) or is_post_open(posted_entry):
         return (
             "Wait for the answer to the objection, and keep the node answering: until then, "
             f"{_THIS_REPORTER} does not accuse it. Others {_describe_accusation(summary)}. To "
@@ -250,10 +254,6 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
     return f"a kickout is due: this reporter does not accuse the node yet, but others {accusation}"
 
 
-def _is_under_way(posted_entry: PostedEntry | None) -> bool:
-    return posted_entry is not None and posted_entry.state is not PostedState.ENDED
-
-
 def _find_relevant_objection(view: NodeView) -> ObjectionEntry | None:
     """Return the objection to the due kickout that counts, or the first one if none counts."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
@@ -290,7 +290,7 @@ def _iterate_owner_deadlines(
     if (
         objection_deadline is not None
         and _find_relevant_objection(view) is None
-        and not _is_under_way(posted_entry)
+        and not is_post_open(posted_entry)
     ):
         yield OwnerDeadline(
             "Until", objection_deadline, _describe_how_to_object(summary), "objections"

@@ -40,10 +40,9 @@ from oracle.indexer.audit.unproven_history import (
     record_dispute,
 )
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.rebuild import RebuildOptions
 from oracle.rpc.background import run_in_background
 from oracle.rpc.endpoints.providers import WitnessQuorum
-from oracle.store.database import Store, UnitOfWork
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import integrity_metrics as metrics
 from oracle.telemetry.indexer_metrics import MISSING_LOGS
@@ -171,13 +170,7 @@ class Auditor:
         return BlockRange(first_block, first_block + self.window_blocks - 1)
 
 
-def audit_next_window(
-    chain: ChainSource,
-    store: Store,
-    folder: EventFolder,
-    auditor: Auditor,
-    rebuild_options: RebuildOptions,
-) -> AuditResult | None:
+def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult | None:
     """Audit the next window that is due, with an endpoint of another witness.
 
     Return None if no window is due, if no witness can audit it, or if the response is pending.
@@ -186,6 +179,7 @@ def audit_next_window(
         TransientError: the other endpoint returns no complete response, or is on another chain, or
             blocks were rewound or folded again before its response.
     """
+    chain, store, folder = context.chain, context.store, context.folder
     usable_witnesses = chain.count_usable_witnesses()
     metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
     if not auditor.has_pending_request:
@@ -201,7 +195,6 @@ def audit_next_window(
     response = auditor.take_response()
     if response is None:
         return None
-    context = RepairContext(chain, store, folder, rebuild_options)
     target, window = response
     with store.read_transaction() as uow:
         is_rewritten = uow.bookmarks.get_rewrite_count() != target.rewrite_count

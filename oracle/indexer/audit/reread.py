@@ -28,9 +28,9 @@ from oracle.indexer.block_confirmation import (
 )
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import record_proven_blocks
-from oracle.indexer.rebuild import RebuildOptions, RebuildResult
+from oracle.indexer.rebuild import RebuildResult
 from oracle.indexer.reorgs.fork_detection import ForkContext
-from oracle.store.database import Store, UnitOfWork
+from oracle.store.database import UnitOfWork
 from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 
@@ -93,13 +93,7 @@ class Rereader:
         )
 
 
-def reread_next_window(
-    chain: ChainSource,
-    store: Store,
-    folder: EventFolder,
-    rereader: Rereader,
-    rebuild_options: RebuildOptions,
-) -> RereadResult | None:
+def reread_next_window(context: RepairContext, rereader: Rereader) -> RereadResult | None:
     """Reread the next blocks below the reachable level, or return None if there are none.
 
     Rows that an endpoint had left out, invented or changed are repaired, and that endpoint is
@@ -109,7 +103,7 @@ def reread_next_window(
         TransientError: no endpoint returns a complete and consistent response, or a block is
             refused.
     """
-    context = RepairContext(chain, store, folder, rebuild_options)
+    chain, store, folder = context.chain, context.store, context.folder
     # Calibrate before the first window too; otherwise the level of that window would depend on the
     # order of the jobs.
     chain.calibrate()
@@ -123,7 +117,7 @@ def reread_next_window(
         check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
         row_diff = compare_window_with_database(uow, window)
     repair_result = _repair_rows(context, row_diff) if row_diff else None
-    with rebuild_options.transaction(store) as uow:
+    with context.rebuild_options.transaction(store) as uow:
         is_equal = not compare_window_with_database(uow, window)
         if is_equal:
             clear_block_refusal(uow, window.range)

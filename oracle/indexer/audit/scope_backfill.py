@@ -18,15 +18,13 @@ from oracle.indexer.audit.row_diff import (
     check_endpoint_on_same_chain,
     require_cursor,
 )
-from oracle.indexer.folder import EventFolder
 from oracle.indexer.provenance import find_rebuild_reason, mark_fold_stale
 from oracle.indexer.rebuild import (
-    RebuildOptions,
     RebuildResult,
     rebuild_state_up_to,
     renew_cursor_epoch,
 )
-from oracle.store.database import Store, UnitOfWork
+from oracle.store.database import UnitOfWork
 
 # The maximum number of blocks per request; the chain source may return fewer.
 CHUNK = 10_000
@@ -62,11 +60,7 @@ class ScopeBackfill:
 
 
 def backfill_next_gap(
-    chain: ChainSource,
-    store: Store,
-    folder: EventFolder,
-    scope_backfill: ScopeBackfill,
-    rebuild_options: RebuildOptions,
+    context: RepairContext, scope_backfill: ScopeBackfill
 ) -> ScopeBackfillResult | None:
     """Run the next backfill step, or return None if nothing is missing.
 
@@ -75,10 +69,9 @@ def backfill_next_gap(
     """
     if scope_backfill.is_complete:
         return None
-    context = RepairContext(chain, store, folder, rebuild_options)
-    with store.read_transaction() as uow:
-        gap = _find_first_scope_gap(uow, folder.scope)
-        reason = find_rebuild_reason(uow, folder.reader)
+    with context.store.read_transaction() as uow:
+        gap = _find_first_scope_gap(uow, context.folder.scope)
+        reason = find_rebuild_reason(uow, context.folder.reader)
     if gap is not None:
         return _fill_gap(context, scope_backfill, gap)
     if reason is not None:

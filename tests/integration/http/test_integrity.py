@@ -49,9 +49,8 @@ def follower(store: Store) -> Follower:
 
 
 def audit(follower: Follower, auditor: Auditor) -> AuditResult | None:
-    return audit_next_window(
-        follower.chain, follower.store, follower.folder, auditor, RebuildOptions()
-    )
+    context = RepairContext(follower.chain, follower.store, follower.folder, RebuildOptions())
+    return audit_next_window(context, auditor)
 
 
 def audit_all(follower: Follower, auditor: Auditor) -> list[AuditResult]:

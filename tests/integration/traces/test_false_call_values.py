@@ -100,7 +100,8 @@ def audit_all_windows(follower: Follower) -> list[AuditResult]:
     done = []
     while (
         audit_result := audit_next_window(
-            follower.source, follower.store, follower.folder, auditor, RebuildOptions()
+            RepairContext(follower.source, follower.store, follower.folder, RebuildOptions()),
+            auditor,
         )
     ) is not None:
         done.append(audit_result)

@@ -13,6 +13,7 @@ from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next_window
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
 from oracle.store.outbox.records import PUSH, UNFINISHED_STATES, Account, CallRequest, Stamp
@@ -138,7 +139,8 @@ class World:
         indexer = self.indexer
         try:
             done = audit_next_window(
-                indexer.source, indexer.store, indexer.folder, self.auditor, RebuildOptions()
+                RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions()),
+                self.auditor,
             )
         except TransientError:
             return True

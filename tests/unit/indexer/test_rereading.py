@@ -8,6 +8,7 @@ from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.reread import Rereader, RereadResult, reread_next_window
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 from oracle.telemetry.metrics import REGISTRY
@@ -40,7 +41,8 @@ def reread_all(follower: Follower, rereader: Rereader) -> list[RereadResult]:
     done = []
     while (
         reread_result := reread_next_window(
-            follower.chain, follower.store, follower.folder, rereader, RebuildOptions()
+            RepairContext(follower.chain, follower.store, follower.folder, RebuildOptions()),
+            rereader,
         )
     ) is not None:
         done.append(reread_result)

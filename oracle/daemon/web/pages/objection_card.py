@@ -16,6 +16,7 @@ from oracle.queries.api.records.objection_view import (
     PostedEntry,
     PostedState,
     build_posted_entry,
+    is_post_open,
 )
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.objection_models import ObjectionEntry, describe_objection_state
@@ -38,7 +39,7 @@ def build_objection_values(
     due_since = node.kickout_due_time
     posted_entry = _find_pending_post(snapshot, node)
     has_objected = any(entry.due_since == due_since for entry in entries)
-    may_object = due_since is not None and not has_objected and not _is_under_way(posted_entry)
+    may_object = due_since is not None and not has_objected and not is_post_open(posted_entry)
     return {
         "objections": [(entry, describe_objection_state(entry)) for entry in entries],
         "posted": posted_entry,
@@ -58,10 +59,6 @@ def _find_pending_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
     entry = build_posted_entry(newest_posts[0])
     is_listed = snapshot.uow.objections.get(node.address, entry.seq) is not None
     return None if is_listed or entry.state is PostedState.ON_CHAIN else entry
-
-
-def _is_under_way(posted_entry: PostedEntry | None) -> bool:
-    return posted_entry is not None and posted_entry.state is not PostedState.ENDED
 
 
 def _build_objection_form(

@@ -112,6 +112,11 @@ def build_posted_entry(posted_objection: PostedObjection) -> PostedEntry:
     )
 
 
+def is_post_open(posted_entry: PostedEntry | None) -> bool:
+    """Return whether an objection was posted that did not end without reaching the chain."""
+    return posted_entry is not None and posted_entry.state is not PostedState.ENDED
+
+
 def accept_objection(
     source: ApiSource, statement: ObjectionStatement, signature: bytes
 ) -> ObjectionAccepted:

@@ -8,6 +8,7 @@ from oracle.chain.profiles.event_reader import EventReader, restrict_reader_to_s
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import IngestScope
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
     backfill_next_gap,
@@ -53,7 +54,8 @@ def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
         )
 
     step = backfill_next_gap(
-        indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
+        RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions()),
+        scope_backfill,
     )
 
     assert step is not None

@@ -9,6 +9,7 @@ from devnet.fakechain.fault import FaultLimits, InjectedFault, wrap_change_to_sk
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
@@ -64,7 +65,8 @@ def follow_and_audit(
         indexer.index()
         while (
             audit := audit_next_window(
-                indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
+                RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions()),
+                auditor,
             )
         ) is not None:
             done.append(audit)
@@ -215,9 +217,8 @@ def test_indexing_does_not_wait_for_a_slow_auditor(
     auditor = Auditor(window_blocks=fake_chain.head.number - FINALITY + 1, wait_seconds=0.0)
 
     def turn() -> AuditResult | None:
-        return audit_next_window(
-            indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-        )
+        context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+        return audit_next_window(context, auditor)
 
     assert turn() is None
     fake_chain.live(2)

@@ -38,11 +38,8 @@ def audit_due_windows(indexer: Indexer, window: int = WINDOW) -> list[AuditResul
     """Audit windows until none is due, and return the results."""
     auditor = Auditor(window_blocks=window)
     done = []
-    while (
-        audit := audit_next_window(
-            indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-        )
-    ) is not None:
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+    while (audit := audit_next_window(context, auditor)) is not None:
         done.append(audit)
     return done
 

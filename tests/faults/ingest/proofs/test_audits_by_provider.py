@@ -10,6 +10,7 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import read_metric
@@ -47,8 +48,8 @@ def index_without_proof(indexer: Indexer) -> None:
 def audit_due_windows(indexer: Indexer) -> list[AuditResult]:
     auditor = Auditor(window_blocks=WINDOW)
     audits = []
-    context = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-    while (audited := audit_next_window(*context)) is not None:
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+    while (audited := audit_next_window(context, auditor)) is not None:
         audits.append(audited)
     return audits
 

@@ -12,6 +12,7 @@ from oracle.chain.verification.calibration import Calibration
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.unproven_history import (
     Dispute,
     accept_disputed_blocks,
@@ -52,8 +53,8 @@ def configure_without_proof(indexer: Indexer) -> None:
 
 
 def audit_one_window(indexer: Indexer, auditor: Auditor) -> AuditResult | None:
-    context = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-    return audit_next_window(*context)
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+    return audit_next_window(context, auditor)
 
 
 def audit_due_windows(indexer: Indexer) -> list[AuditResult]:

@@ -54,8 +54,8 @@ def indexer_with_omitted_log(busy_chain: FakeChain, open_indexer: OpenIndexer) -
 
 
 def audit_all_windows(indexer: Indexer, auditor: Auditor) -> Iterator[AuditResult]:
-    work = indexer.source, indexer.store, indexer.folder, auditor, RebuildOptions()
-    while (audit := audit_next_window(*work)) is not None:
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions())
+    while (audit := audit_next_window(context, auditor)) is not None:
         yield audit
 
 

@@ -16,6 +16,7 @@ from oracle.domain.fold.fold import FOLD_VERSION
 from oracle.domain.ids import Address
 from oracle.domain.logs import Call, Log
 from oracle.errors import TransientError
+from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.scope_backfill import (
     ScopeBackfill,
     ScopeBackfillResult,
@@ -40,7 +41,8 @@ def adapt_database(indexer: Indexer) -> list[ScopeBackfillResult]:
     done = []
     while (
         step := backfill_next_gap(
-            indexer.source, indexer.store, indexer.folder, scope_backfill, RebuildOptions()
+            RepairContext(indexer.source, indexer.store, indexer.folder, RebuildOptions()),
+            scope_backfill,
         )
     ) is not None:
         done.append(step)
@@ -227,9 +229,8 @@ def test_case_67_interrupted_backfill_resumes_at_the_last_block(
     ).index()
     restart_with_reader(indexer, now)
     options = RebuildOptions()
-    first = backfill_next_gap(
-        indexer.source, indexer.store, indexer.folder, ScopeBackfill(), options
-    )
+    context = RepairContext(indexer.source, indexer.store, indexer.folder, options)
+    first = backfill_next_gap(context, ScopeBackfill())
     assert first is not None
 
     indexer.restart()
