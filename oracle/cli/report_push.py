@@ -1,6 +1,7 @@
 """Implements `report push`, which sends the due report, or explains why none can be sent."""
 
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 import typer
 
@@ -28,8 +29,10 @@ from oracle.daemon.senders import Reporter
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
 from oracle.errors import InputError, TransientError
+from oracle.queries.intent_view import format_resume_action
 from oracle.queries.report_models import PushedReport, build_report_basis
 from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_report_accepted
+from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import PUSH, Account
@@ -58,7 +61,9 @@ def push(
             def plan_unless_expired(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
                 # Check again, because the report may have expired before the user confirmed.
                 _get_due_report(reporter)
-                return _plan_and_sign_report(contexts, heads)
+                return _plan_and_sign_report(contexts, heads) or _raise_push_obstacle(
+                    contexts, heads
+                )
 
             sent_steps = plan_and_send_call(reporter, "report push", plan_unless_expired)
             _check_report_was_pushed(due_report, sent_steps)
@@ -184,9 +189,49 @@ def _explain_no_pushable_report(
 def _describe_push_dry_run(reporter: Reporter) -> str:
     def plan_due_push(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
         # Outcomes of older reports are not marked, because this command does not show them.
-        return plan_push(contexts.reporting, heads, mark_outcomes=False)
+        return plan_push(contexts.reporting, heads, mark_outcomes=False) or _raise_push_obstacle(
+            contexts, heads
+        )
 
     return describe_dry_run(reporter, plan_due_push, "the report would be sent, if possible now")
+
+
+def _raise_push_obstacle(contexts: ReporterContexts, heads: Heads) -> NoReturn:
+    """Raise an error that contains the reason why nothing was signed or planned.
+
+    Raises:
+        InputError: always.
+    """
+    context = contexts.account_context
+    with context.store.read_transaction() as uow:
+        is_at_head = context.is_at_head(uow, heads)
+        accepted_rounds = uow.rounds.list_accepted(1)
+        pushes = uow.outbox.intents.list_newest(1, kind=PUSH)
+        pause = (
+            uow.outbox.accounts.find_pause(context.account)
+            if context.sender_account.has_payer
+            else None
+        )
+    accepted_round = accepted_rounds[-1].round if accepted_rounds else 0
+    unsent_reason = find_unsent_report_reason(contexts.reporting)
+    if not is_at_head:
+        reason = "the index is behind the head; run `qos-oracle run --once` first"
+    elif unsent_reason is not None:
+        reason = unsent_reason
+    elif not context.sender_account.has_payer:
+        reason = "no transmitter is configured, and the signature is already stored"
+    elif pause is not None:
+        action = format_resume_action(context.account, pause)
+        reason = f"{context.account.address} is paused: {pause.reason}; {action}"
+    elif pushes and (pushes[0].request.round or 0) > accepted_round:
+        newest_push = pushes[0]
+        reason = (
+            f"the push of round {newest_push.request.round} (intent {newest_push.id}) is "
+            f"{newest_push.state.value}; see `qos-oracle outbox show {newest_push.id}`"
+        )
+    else:
+        reason = "the report is not worth its gas yet, or the contract rejects it now"
+    raise InputError(f"nothing can be sent: {reason}")
 
 
 def _find_due_report_hold(

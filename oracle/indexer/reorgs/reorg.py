@@ -170,10 +170,15 @@ def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, i
     if cursor is None or identity is None:
         raise InputError("nothing is indexed yet; there is nothing to rewind")
     lowest_number = max(0, identity.start_block - 1)
+    if cursor.number == lowest_number:
+        raise InputError(
+            f"cannot rewind to block {block_number}; the index is at block {cursor.number}, the "
+            "lowest block to which it can be rewound"
+        )
     if not lowest_number <= block_number < cursor.number:
         raise InputError(
-            f"cannot rewind to block {block_number}; choose a block from {lowest_number} (before "
-            f"the start block) to {cursor.number - 1} (below the cursor)"
+            f"cannot rewind to block {block_number}; the index is at block {cursor.number}; "
+            f"choose a block from {lowest_number} to {cursor.number - 1}"
         )
     return cursor, lowest_number
 

@@ -15,7 +15,7 @@ from oracle.cli.main import run
 from oracle.domain.ids import Hash
 from oracle.reporting.report_planner import plan_push
 from oracle.signing.keystore import unlock_keystore
-from oracle.store.outbox.records import Stamp
+from oracle.store.outbox.records import PauseKind, Stamp
 from oracle.store.report_repository import ReportState
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
@@ -197,6 +197,20 @@ def mine_unindexed_blocks(site: Site) -> None:
     site.harness.mine(FINALITY)
 
 
+def pause_sender(site: Site) -> None:
+    """Pause the sender after the signature, which needs no sender."""
+    with site.harness.store.transaction() as uow:
+        epoch = uow.lease.acquire("the daemon", 60)
+    assert epoch is not None
+    site.harness.restart(epoch=epoch)
+    site.harness.repeat(plan_push)
+    with site.harness.store.transaction() as uow:
+        uow.outbox.accounts.pause(
+            site.harness.context.account, PauseKind.OPERATOR, "a test", site.harness.context.stamp
+        )
+        uow.lease.release(epoch)
+
+
 def change_configured_rules(site: Site) -> None:
     site.settings["oracle"]["heartbeat_seconds"] = SETTINGS.heartbeat_seconds + 1
 
@@ -220,7 +234,8 @@ def change_nothing(_: Site) -> None:
         (unmark_missed_reports, ""),
         (hold_due_reports, "is held: too much at once; see `qos-oracle report release "),
         (open_halt, "nothing is sent: "),
-        (mine_unindexed_blocks, "the contract rejects the call now"),
+        (mine_unindexed_blocks, "nothing can be sent: the index is behind the head; run "),
+        (pause_sender, "is paused: a test; fix what the reason names, then `outbox release "),
         (change_configured_rules, "the contract differs from the configuration: rulesHash"),
     ],
 )

@@ -119,7 +119,7 @@ def test_inverted_block_range_raises_input_error(config, capsys):
 
 def test_block_above_the_cursor_raises_input_error(config, capsys):
     assert run(["resync", "rewind", "--to-block", "99999", "--config", str(config)]) == 2
-    assert "below the cursor" in capsys.readouterr().err
+    assert "choose a block from" in capsys.readouterr().err
 
 
 def test_resync_is_refused_while_daemon_holds_lease(config, database, capsys):
