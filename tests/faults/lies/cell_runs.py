@@ -88,6 +88,7 @@ def _serve_endpoints(
         EndpointSet.FIRST: [liar, honest],
         EndpointSet.SECOND: [honest, liar],
         EndpointSet.OUTNUMBERED: [liar, _build_liar(cell, chain), silent],
+        EndpointSet.MAJORITY: [liar, _build_liar(cell, chain), honest],
     }[cell.endpoint_set]
     for provider in providers:
         provider.tag_targets = {"safe": 2, "finalized": FINALITY}

@@ -15,12 +15,14 @@ class EndpointSet(StrEnum):
     """The configured endpoints: the liar alone, or the liar and an honest endpoint in this order.
 
     `OUTNUMBERED`: two liars with the same lie, and an honest endpoint that does not respond.
+    `MAJORITY`: two liars with the same lie, and an honest endpoint.
     """
 
     ALONE = "alone"
     FIRST = "first"
     SECOND = "second"
     OUTNUMBERED = "outnumbered"
+    MAJORITY = "majority"
 
 
 class Headers(StrEnum):

@@ -26,7 +26,7 @@ def list_all_cells(seed: int = 1) -> Iterator[Cell]:
     for profile in PROFILES:
         for place in Place:
             yield from _list_cells(profile, place, seed)
-            yield from _list_outnumbered_cells(profile, place, seed)
+            yield from _list_cells_of_two_liars(profile, place, seed)
         yield from _list_unsteady_cells(profile, seed)
 
 
@@ -46,16 +46,16 @@ def list_bounded_cells() -> list[Cell]:
             placed_cell = replace(cell, place=chance.choice(list(Place)))
             drawn.append(replace(placed_cell, profile=chance.choice([profile, "crynux-vss"])))
     unsteady = [cell for cell in _list_unsteady_cells("crynux-vss", 1) if chance.random() < _SHARE]
-    return [*drawn, *unsteady, *_draw_outnumbered_cells()]
+    return [*drawn, *unsteady, *_draw_cells_of_two_liars()]
 
 
-def _draw_outnumbered_cells() -> list[Cell]:
+def _draw_cells_of_two_liars() -> list[Cell]:
     """Return every lie of two liars at every depth, each for one place and one profile."""
     chance = Random(13)  # noqa: S311 - repeatable, no secret
     places = list(Place)
     return [
         replace(cell, place=chance.choice(places))
-        for cell in _list_outnumbered_cells("crynux-vss", Place.EARLY, 1)
+        for cell in _list_cells_of_two_liars("crynux-vss", Place.EARLY, 1)
         if cell.headers is Headers.TRUE or chance.random() < _SHARE
     ]
 
@@ -94,18 +94,18 @@ def _list_cells(profile: str, place: Place, seed: int) -> Iterator[Cell]:
                     yield Cell(lie, endpoint_set, headers, depth, place, profile, seed=seed)
 
 
-def _list_outnumbered_cells(profile: str, place: Place, seed: int) -> Iterator[Cell]:
-    """Yield the lies of two liars while the honest endpoint is silent.
+def _list_cells_of_two_liars(profile: str, place: Place, seed: int) -> Iterator[Cell]:
+    """Yield the lies of two liars while the honest endpoint is silent, and while it responds.
 
     A whole forged chain is left out: two providers that show the same chain are believed, which is
     the limit of the guarantee (docs/explanation/reorgs.md#confirmed-by-a-second-provider).
     """
-    for lie in list_lies(profile):
-        for depth in list_depths(lie, profile):
-            for headers in Headers:
-                if depth is not Depth.CHAIN:
-                    endpoint_set = EndpointSet.OUTNUMBERED
-                    yield Cell(lie, endpoint_set, headers, depth, place, profile, seed=seed)
+    for endpoint_set in (EndpointSet.OUTNUMBERED, EndpointSet.MAJORITY):
+        for lie in list_lies(profile):
+            for depth in list_depths(lie, profile):
+                for headers in Headers:
+                    if depth is not Depth.CHAIN:
+                        yield Cell(lie, endpoint_set, headers, depth, place, profile, seed=seed)
 
 
 def _list_unsteady_cells(profile: str, seed: int) -> Iterator[Cell]:

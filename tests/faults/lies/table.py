@@ -39,6 +39,7 @@ _LIAR_LABELS = {
     EndpointSet.FIRST: "first",
     EndpointSet.SECOND: "second",
     EndpointSet.OUTNUMBERED: "twice, the honest one silent",
+    EndpointSet.MAJORITY: "twice, the honest one last",
 }
 _LIES = (*LIES, *CAPS)
 

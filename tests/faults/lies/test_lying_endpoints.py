@@ -9,7 +9,7 @@ from devnet.fakechain.faults.forging import Depth
 from tests.faults.lies.cell_runs import Command, play_cell, run_in_separate_process
 from tests.faults.lies.cells import Cell, EndpointSet, Headers, Place
 from tests.faults.lies.matrix import list_bounded_cells, list_quick_cells
-from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, judge_second_run
+from tests.faults.lies.verdicts import RIGHT, Verdict, is_steady, judge_runs, judge_second_run
 
 QUICK = list_quick_cells()
 # CI plays one of so many cells of the bounded matrix; the night plays all of them.
@@ -41,6 +41,29 @@ def test_false_data_is_repaired_rejected_or_reported_as_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
+
+
+# Two liars and an honest third endpoint that responds. A proof lets the honest endpoint win, and
+# without a proof it contradicts the two. Only a whole forged chain of two providers is believed.
+MAJORITY_VERDICTS = [
+    pytest.param(Headers.WORTHLESS, Depth.BLOCKS, Verdict.UNPROVEN, id="no proof"),
+    pytest.param(Headers.TRUE, Depth.BLOCKS, Verdict.EQUAL, id="proof", marks=pytest.mark.slow),
+    pytest.param(Headers.TRUE, Depth.CHAIN, Verdict.SILENT, id="fork", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("headers", "depth", "verdict"), MAJORITY_VERDICTS)
+def test_two_lying_endpoints_of_three_are_believed_only_about_a_whole_chain(
+    headers: Headers, depth: Depth, verdict: Verdict, tmp_path: Path, sqlite_template: Path
+):
+    cell = Cell("data", EndpointSet.MAJORITY, headers, depth, profile="reference")
+    shutil.copyfile(sqlite_template, tmp_path / "oracle.sqlite")
+
+    outcome = play_cell(cell, tmp_path)
+
+    assert judge_runs(outcome) == [verdict, verdict]
+    # `status` shows that the honest endpoint is excluded, because it contradicts two providers.
+    assert ("quarantined" in outcome.status) == (verdict is Verdict.SILENT)
 
 
 def test_false_data_is_rejected_after_calibration_by_a_failed_run(

@@ -82,7 +82,8 @@ def is_steady(outcome: CellOutcome) -> bool:
     each run has a permitted verdict.
     """
     cell = outcome.cell
-    if cell.timing is not Timing.ALWAYS or cell.endpoint_set is EndpointSet.OUTNUMBERED:
+    has_two_liars = cell.endpoint_set in {EndpointSet.OUTNUMBERED, EndpointSet.MAJORITY}
+    if cell.timing is not Timing.ALWAYS or has_two_liars:
         return RIGHT.issuperset(judge_runs(outcome))
     first, second = outcome.runs
     same_end = (first.code, get_last_line(first)) == (second.code, get_last_line(second))
