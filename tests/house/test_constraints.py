@@ -9,8 +9,8 @@ from packaging.requirements import Requirement
 from release.constraints import get_requirements_by_file, parse_package_names, read_project
 from release.pins import FOLDER, Pin, normalize_name, read_pins
 
-WANTED = get_requirements_by_file(read_project())
-NAMES = sorted(WANTED)
+REQUIREMENTS_BY_FILE = get_requirements_by_file(read_project())
+NAMES = sorted(REQUIREMENTS_BY_FILE)
 
 
 def list_pinned_packages(name: str) -> set[str]:
@@ -19,7 +19,7 @@ def list_pinned_packages(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_requirement_is_pinned(name):
-    assert parse_package_names(WANTED[name]) <= list_pinned_packages(name)
+    assert parse_package_names(REQUIREMENTS_BY_FILE[name]) <= list_pinned_packages(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,7 +52,9 @@ def test_lock_satisfies_every_requirement_of_its_packages(name):
     versions = {normalize_name(pin.name): pin.version for pin in read_pins(FOLDER / f"{name}.txt")}
     missing = [
         f"{caller}: {requirement}"
-        for caller, requirement in reachable([Requirement(line) for line in WANTED[name]])
+        for caller, requirement in reachable(
+            [Requirement(line) for line in REQUIREMENTS_BY_FILE[name]]
+        )
         if not requirement.specifier.contains(
             versions.get(normalize_name(requirement.name), ""), prereleases=True
         )

@@ -22,7 +22,7 @@ NOBODY = "0x" + "9" * 40
 Capture = pytest.CaptureFixture[str]
 CALL, CODE = "eth_call", "eth_getCode"
 # By command: the arguments with which it queries an endpoint.
-ASKING = {
+ENDPOINT_COMMANDS = {
     "config check": [],
     "contract check": ["--dev"],
     "contract deploy": ["--dev", "--admin", "0x" + "ad" * 20, "--dry-run"],
@@ -47,7 +47,7 @@ ASKING = {
     "status": [],
 }
 # They query none, or a separate one; or they need an entry of the outbox first.
-SILENT = {
+OFFLINE_COMMANDS = {
     *("attack", "audit relay", "backtest", "demo", "devnet", "draws", "endpoint readmit"),
     *("advice", "explain", "export", "gateway"),
     *("feed accept", "feed export-witness", "feed faults", "feed import-witness"),
@@ -85,7 +85,7 @@ SILENT = {
     *("rules announce", "rules history", "rules list", "rules show", "select"),
 }
 # Invalid responses of an endpoint.
-NO_ANSWERS = {
+ENDPOINT_FAULTS = {
     # Longer than the timeout of `run --once`.
     "throttled": (EVERY, faults.return_status(429, retry_after=3600)),
     "refused": (EVERY, faults.return_status(401)),
@@ -139,11 +139,11 @@ def run_with_config(config: Path, *command: str) -> int:
 
 
 def test_every_command_is_listed_as_using_an_endpoint_or_not():
-    assert set(ASKING) | SILENT == set(COMMANDS)
-    assert not set(ASKING) & SILENT
+    assert set(ENDPOINT_COMMANDS) | OFFLINE_COMMANDS == set(COMMANDS)
+    assert not set(ENDPOINT_COMMANDS) & OFFLINE_COMMANDS
 
 
-@pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "unavailable"))
+@pytest.mark.parametrize("fault", in_ci(ENDPOINT_FAULTS, "null", "unavailable"))
 def test_run_without_an_endpoint_fails_with_the_same_error_each_time(
     endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
@@ -151,17 +151,19 @@ def test_run_without_an_endpoint_fails_with_the_same_error_each_time(
     codes = list[int]()
     messages = list[str]()
     for _ in range(2):
-        endpoint_proxy.rule(*NO_ANSWERS[fault])
+        endpoint_proxy.rule(*ENDPOINT_FAULTS[fault])
         codes.append(run_with_config(path, "run", "--once", "--publish"))
         messages.append(capsys.readouterr().err.splitlines()[-1])
         endpoint_proxy.heal()
         assert run_with_config(path, "run", "--once") == 0
     assert codes == [1, 1], messages
-    if NO_ANSWERS[fault][0] == EVERY:
+    if ENDPOINT_FAULTS[fault][0] == EVERY:
         assert messages[0] == messages[1]
 
 
-@pytest.mark.parametrize("name", in_ci(sorted(ASKING), "contract check", "kickout accuse"))
+@pytest.mark.parametrize(
+    "name", in_ci(sorted(ENDPOINT_COMMANDS), "contract check", "kickout accuse")
+)
 def test_faulty_endpoint_does_not_cause_exit_code_2(
     endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, name: str
 ):
@@ -170,10 +172,10 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
     with sqlite3.connect(tmp_path / "oracle.sqlite") as database:
         (node,) = database.execute("SELECT hex(address) FROM node LIMIT 1").fetchone()
     database.close()
-    arguments = [part.format(node=f"0x{node.lower()}") for part in ASKING[name]]
+    arguments = [part.format(node=f"0x{node.lower()}") for part in ENDPOINT_COMMANDS[name]]
     without = run_with_config(path, *name.split(), *arguments)
     for fault in ("throttled", "refused", "not JSON", "null", "error"):
-        endpoint_proxy.rule(*NO_ANSWERS[fault])
+        endpoint_proxy.rule(*ENDPOINT_FAULTS[fault])
         capsys.readouterr()
         endpoint_proxy.forget()
         code = run_with_config(path, *name.split(), *arguments)
@@ -192,7 +194,7 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
 def test_empty_code_from_one_endpoint_at_startup_is_not_trusted(
     endpoint_proxy: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path, fault: str
 ):
-    endpoint_proxy.rule(*NO_ANSWERS[fault])
+    endpoint_proxy.rule(*ENDPOINT_FAULTS[fault])
     path = at(settings, tmp_path, endpoint_proxy.url, network.url)
     assert run_with_config(path, "run", "--once") == 0
     assert run_with_config(path, "contract", "check", "--dev") == 0

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from benchmarks.ordinary_traffic import serve_chain
-from tests.integration.daemon.test_slow_clients import WHOLE, open_socket
+from tests.integration.daemon.test_slow_clients import CLOSING_REQUEST, open_socket
 from tests.integration.daemon.test_web_under_load import settings
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon
 from tests.support.cli.local_network import write_config
@@ -142,7 +142,7 @@ def test_listener_without_free_file_descriptors_waits_and_recovers(tmp_path: Pat
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         # Fewer than it has open, so that every attempt to open a file fails.
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, before[1]))
-        held = [opened.enter_context(open_socket(running.url, WHOLE)) for _ in range(3)]
+        held = [opened.enter_context(open_socket(running.url, CLOSING_REQUEST)) for _ in range(3)]
         running.wait_for("connection_refused", reason="descriptors")
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         assert [connection.recv(12) for connection in held] == 3 * [b"HTTP/1.1 200"]

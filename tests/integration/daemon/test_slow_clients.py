@@ -20,7 +20,7 @@ from tests.support.slow_clients import BEGINNING
 # Only a client that never gets a response waits this long.
 PATIENCE_SECONDS = 60
 KEPT = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
-WHOLE = KEPT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+CLOSING_REQUEST = KEPT.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 LARGE_BYTES = 64 * 2**20
 
 
@@ -91,7 +91,7 @@ def test_connection_with_slow_headers_is_closed():
 
 def test_request_sent_byte_by_byte_is_served():
     with serve_limited_app() as url, open_socket(url) as sock:
-        for byte in WHOLE:
+        for byte in CLOSING_REQUEST:
             sock.sendall(bytes([byte]))
         assert read_until_closed(sock).startswith(b"HTTP/1.1 200")
 
@@ -106,7 +106,7 @@ def test_connection_with_endless_headers_is_closed():
 def test_requests_on_one_connection_are_answered_in_order():
     with (
         serve_limited_app() as url,
-        open_socket(url, KEPT + KEPT.replace(b"livez", b"none") + WHOLE) as sock,
+        open_socket(url, KEPT + KEPT.replace(b"livez", b"none") + CLOSING_REQUEST) as sock,
     ):
         answers = read_until_closed(sock)
     statuses = re.findall(rb"HTTP/1.1 (\d+)", answers)
@@ -143,7 +143,7 @@ def test_head_request_returns_the_headers_of_get_without_a_body():
 @pytest.mark.parametrize("kept", [True, False], ids=["keep-alive", "close"])
 def test_connection_of_non_reading_client_is_closed(*, kept: bool):
     before = read_refused_connections("deadline")
-    request = (KEPT if kept else WHOLE).replace(b"livez", b"large")
+    request = (KEPT if kept else CLOSING_REQUEST).replace(b"livez", b"large")
     with (
         serve_limited_app(response_timeout_seconds=0.5) as url,
         open_socket(url, request, receive_buffer=4096) as sock,

@@ -21,7 +21,7 @@ from tests.support.cli.daemon import PATIENCE_SECONDS, start_daemon
 PROGRAM = ("-m", "tests.support.cli.churning")
 
 
-def cut_offs(stop: StopSignal) -> tuple[threading.Event, list[int]]:
+def record_forced_exits(stop: StopSignal) -> tuple[threading.Event, list[int]]:
     """Record when the process was cut off, and with which exit code."""
     was_cut = threading.Event()
     codes = list[int]()
@@ -78,14 +78,14 @@ def test_unrelated_signal_reaches_its_own_handler():
 
 def test_second_signal_kills_the_process_immediately(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 3600)
-    assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
+    assert record_forced_exits(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
 def test_work_exceeding_stop_timeout_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 0.01)
-    assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
+    assert record_forced_exits(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
 def test_work_finished_within_stop_timeout_is_not_killed():

@@ -9,11 +9,11 @@ from oracle.domain.reports import lanes
 from oracle.domain.roots import node_leaves
 
 
-def flattering(*arguments: Any) -> int:
+def raise_lane(*arguments: Any) -> int:
     lane = lanes.compute_lane_with_reliability(*arguments)
     return lane if lane == lanes.DO_NOT_SELECT else min(lane + 7, lanes.HIGHEST_SCORE)
 
 
 if __name__ == "__main__":
-    vars(node_leaves).update(compute_lane_with_reliability=flattering, native=None)
+    vars(node_leaves).update(compute_lane_with_reliability=raise_lane, native=None)
     main()

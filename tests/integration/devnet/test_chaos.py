@@ -11,7 +11,7 @@ from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.upstream import UpstreamProxy
 from tests.unit.devnet.networks import Caller, grown
 
-WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}
+ALL_BLOCKS = {"fromBlock": "0x0", "toBlock": "latest"}
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_proxy_without_faults_forwards_responses_unchanged(true):
     provider, url = true
     upstream = UpstreamProxy(url)
     with serve_endpoint(upstream) as served, Caller(served.url) as ask:
-        assert ask("eth_getLogs", WHOLE) == provider.handle_call("eth_getLogs", [WHOLE])
+        assert ask("eth_getLogs", ALL_BLOCKS) == provider.handle_call("eth_getLogs", [ALL_BLOCKS])
         assert ask("eth_nonsense")["code"] == -32601
         answers = ask.batch(("eth_chainId",), ("eth_getBlockByNumber", "0x9", False))
     upstream.close()

@@ -17,7 +17,7 @@ from oracle.chain.proofs.receipts import compute_bloom_mask
 from oracle.rpc.provider_dialects import DIALECTS
 from tests.unit.devnet.networks import SPEAKER, Caller, grown
 
-WHOLE = {"fromBlock": "0x0", "toBlock": "latest"}
+ALL_BLOCKS = {"fromBlock": "0x0", "toBlock": "latest"}
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_fault_can_be_limited_to_certain_blocks(ask, provider):
 def test_unrelated_request_does_not_consume_a_fault(ask, provider):
     provider.faults.append(messages.build_range_limit_fault(2, times=1))
     assert len(ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})) == 4
-    assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_MESSAGES[0].code
-    assert len(ask("eth_getLogs", WHOLE)) == 10
+    assert ask("eth_getLogs", ALL_BLOCKS)["code"] == messages.RANGE_MESSAGES[0].code
+    assert len(ask("eth_getLogs", ALL_BLOCKS)) == 10
 
 
 def test_several_faults_apply_to_one_response(ask, provider):
     provider.faults += [logs.build_capped_logs_fault(4), logs.build_omitted_log_fault(0)]
-    assert len(ask("eth_getLogs", WHOLE)) == 3
+    assert len(ask("eth_getLogs", ALL_BLOCKS)) == 3
 
 
 def test_fault_does_not_change_later_responses(ask, provider):
@@ -65,7 +65,7 @@ def test_fault_does_not_change_later_responses(ask, provider):
 
 def test_logs_omitted_from_range_queries_are_returned_by_block_hash(ask, provider):
     provider.faults.append(logs.build_omitted_range_logs_fault())
-    assert ask("eth_getLogs", WHOLE) == []
+    assert ask("eth_getLogs", ALL_BLOCKS) == []
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
@@ -76,7 +76,7 @@ def test_unknown_block_fault_returns_an_empty_log_list(ask, provider):
 
 def test_silent_pruning_returns_empty_logs_and_null_receipts(ask, provider):
     provider.faults.append(logs.build_silent_pruning_fault(4))
-    assert len(ask("eth_getLogs", WHOLE)) == 4
+    assert len(ask("eth_getLogs", ALL_BLOCKS)) == 4
     assert ask("eth_getBlockReceipts", "0x3") is None
     assert len(ask("eth_getBlockReceipts", "0x4")) == 1
 
@@ -101,7 +101,7 @@ def test_logs_of_another_fork_are_returned_with_current_headers(ask, provider):
     fork_provider = Provider(grown(5))
     fork_provider.head = fork_provider.head.get_ancestor()
     provider.faults.append(logs.build_foreign_logs_fault(fork_provider))
-    assert len(ask("eth_getLogs", WHOLE)) == 8
+    assert len(ask("eth_getLogs", ALL_BLOCKS)) == 8
 
 
 def test_bloom_faults_replace_logs_bloom(ask, provider):
@@ -118,7 +118,7 @@ def test_every_range_error_message_contains_the_limit(ask, provider):
     for row in DIALECTS:
         error_message = messages.ErrorMessage(row.code, row.example)
         provider.faults = [messages.build_range_limit_fault(2, error_message)]
-        error = ask("eth_getLogs", WHOLE)
+        error = ask("eth_getLogs", ALL_BLOCKS)
         assert error["code"] == error_message.code
         assert "{" not in error["message"]
         assert ("{limit}" not in error_message.message) or "2" in error["message"]
@@ -157,7 +157,7 @@ def test_http_fault_replaces_the_json_response(ask, provider, fault, status):
 def test_broken_response_body_raises_an_error_in_the_http_client(ask, provider, fault, error):
     provider.faults = [fault]
     with pytest.raises((error, requests.exceptions.ChunkedEncodingError)):
-        ask("eth_getLogs", WHOLE)
+        ask("eth_getLogs", ALL_BLOCKS)
     provider.faults = []
     assert ask("eth_chainId") == "0x7a69"
 

@@ -55,7 +55,7 @@ def steps(harness: DispatchHarness) -> Iterator[str]:
         yield step.action
 
 
-def in_want_of_gas(harness: DispatchHarness) -> None:
+def send_with_too_little_gas(harness: DispatchHarness) -> None:
     """Send with too little gas, so that the call is mined and fails."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(admission, "compute_gas_limit", lambda *_: 50_000)
@@ -112,7 +112,7 @@ def test_failed_start_is_retried_before_finality(harness: DispatchHarness):
     network = harness.testbed.network
     harness.starts = replace(harness.starts, confirmations=_NEVER)
     task = drawn(harness)
-    in_want_of_gas(harness)
+    send_with_too_little_gas(harness)
     harness.block()
     assert network.status(task) is Status.CREATED
     for _ in range(3):
@@ -127,7 +127,7 @@ def test_repeated_start_failures_increase_the_retry_interval(harness: DispatchHa
     drawn(harness)
     tried = []
     for _ in range(16):
-        in_want_of_gas(harness)
+        send_with_too_little_gas(harness)
         tried.append(len(harness.start_states()))
         harness.mine()
 
@@ -140,7 +140,7 @@ def test_task_starts_after_a_reorg_removes_its_failed_start(
     network, chain = harness.testbed.network, harness.testbed.chain
     harness.starts = replace(harness.starts, confirmations=_NEVER)
     task = drawn(harness)
-    in_want_of_gas(harness)
+    send_with_too_little_gas(harness)
     for _ in range(3):
         harness.block()
     assert harness.start_states() == ["mined", "live"]

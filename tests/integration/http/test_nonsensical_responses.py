@@ -18,14 +18,14 @@ from tests.pools import view_of
 
 __all__ = ["first_endpoint", "other"]
 
-WHO = Address("0x" + 40 * "1")
+ACCOUNT = Address("0x" + 40 * "1")
 HASH = Hash("0x" + 64 * "2")
 BLOCK = BlockRef(7, HASH, HASH, 7)
 
-ASKED = {
-    "balance": lambda lines: fetch_balance(lines, WHO),
-    "count": lambda lines: fetch_transaction_count(lines, WHO, "latest"),
-    "counts": lambda lines: fetch_nonce_counts(lines, WHO),
+REQUESTS = {
+    "balance": lambda lines: fetch_balance(lines, ACCOUNT),
+    "count": lambda lines: fetch_transaction_count(lines, ACCOUNT, "latest"),
+    "counts": lambda lines: fetch_nonce_counts(lines, ACCOUNT),
     "receipts": lambda lines: fetch_receipt_quorum(lines, [HASH]),
 }
 
@@ -35,24 +35,24 @@ ASKED = {
 def test_malformed_number_raises_transient_error(send_request, nonsense, first_endpoint: Endpoint):
     first_endpoint.response = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED[send_request](view_of(first_endpoint.url))
+        REQUESTS[send_request](view_of(first_endpoint.url))
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"blockNumber": None}, "0x1", 5])
 def test_malformed_receipt_raises_transient_error(nonsense, first_endpoint: Endpoint):
     first_endpoint.response = {"result": nonsense}
     with pytest.raises(TransientError):
-        ASKED["receipts"](view_of(first_endpoint.url))
+        REQUESTS["receipts"](view_of(first_endpoint.url))
 
 
 def test_next_endpoint_is_used_after_malformed_response(first_endpoint: Endpoint, other: Endpoint):
     first_endpoint.response = {"result": None}
     other.response = "0x10"
-    assert fetch_balance(view_of(first_endpoint.url, other.url), WHO) == 16
+    assert fetch_balance(view_of(first_endpoint.url, other.url), ACCOUNT) == 16
 
 
 def test_malformed_block_confirms_neither_a_nonce_count_nor_a_reorg(first_endpoint: Endpoint):
     first_endpoint.response = {"result": {"number": "0x7"}}
     lines = view_of(first_endpoint.url)
-    assert fetch_transaction_counts_at_block(lines, WHO, BLOCK) == {}
+    assert fetch_transaction_counts_at_block(lines, ACCOUNT, BLOCK) == {}
     assert not is_block_reorged(lines, 7, HASH)

@@ -16,7 +16,7 @@ from tests.pools import pool_of
 __all__ = ["first_endpoint", "other"]
 
 RAW = b"\x02signed"
-WHO = Address("0x" + 40 * "5")
+ACCOUNT = Address("0x" + 40 * "5")
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def test_balance_is_not_cached_and_falls_back_to_next_endpoint(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response, other.response = "0x10", "0x20"
-    assert [fetch_balance(pool.create_view(), WHO) for _ in range(2)] == [16, 16]
+    assert [fetch_balance(pool.create_view(), ACCOUNT) for _ in range(2)] == [16, 16]
     assert len(first_endpoint.received_requests) == 2
     first_endpoint.response = b"<html>"
-    assert fetch_balance(pool.create_view(), WHO) == 32
+    assert fetch_balance(pool.create_view(), ACCOUNT) == 32
 
 
 def test_endpoint_that_throttles_the_sender_is_avoided_by_the_indexer(

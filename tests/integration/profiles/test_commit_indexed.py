@@ -26,7 +26,7 @@ from tests.integration.profiles.commit_walk import Walk
 pytestmark = [pytest.mark.slow, pytest.mark.evm]
 
 # The requests of a node are only in calls; no event shows their effect.
-ASKED = {"node_pause_asked", "node_quit_asked"}
+REQUESTED_CHANGES = {"node_pause_asked", "node_quit_asked"}
 DONE = {"node_paused", "node_quit"}
 KINDS = ["succeeded", "invalidated", "aborted", "timed_out"]
 
@@ -65,7 +65,7 @@ def list_indexed_events(daemon: CommitDaemon) -> list[Row]:
     return [
         {"tx": 0, **{name: value for name, value in row.items() if name not in {"log", "sub"}}}
         for row in daemon.events()
-        if row["type"] not in ASKED
+        if row["type"] not in REQUESTED_CHANGES
     ]
 
 

@@ -21,7 +21,7 @@ from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 
 # Requests during the history: a writer dies at one of them, or at one of its workers'.
-ASKED = ("eth_getBlockReceipts", "eth_getLogs", "eth_getBlockByNumber")
+REQUESTED_METHODS = ("eth_getBlockReceipts", "eth_getLogs", "eth_getBlockByNumber")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,9 @@ def test_indexing_by_workers_stores_the_same_rows_as_inline(
 @pytest.mark.nightly
 @settings(examples(3), deadline=None)
 @given(
-    kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)
+    kills=st.lists(
+        st.tuples(st.sampled_from(REQUESTED_METHODS), st.integers(5, 150)), min_size=1, max_size=2
+    )
 )
 def test_killed_writer_resumes_with_the_same_result(
     long_chain: FakeChain,

@@ -46,7 +46,7 @@ def joins() -> BlockTree:
     return tree
 
 
-def lying_values() -> InjectedFault:
+def build_false_values_fault() -> InjectedFault:
     """Return a fault that changes the value and the type of every transaction to unknown ones.
 
     A lie about a transaction of a known type would be detected while it is read.
@@ -71,7 +71,7 @@ def fooled(tmp_path: Path) -> Iterator[Follower]:
     tree = joins()
     liar = Provider(tree, tree.last_mined)
     honest = Provider(tree, tree.last_mined)
-    liar.faults.append(lying_values())
+    liar.faults.append(build_false_values_fault())
     with follow_endpoints(
         f"sqlite:///{tmp_path / 'a.sqlite'}", [liar, honest], vss_reader()
     ) as follower:

@@ -16,7 +16,7 @@ from oracle.rpc.responses import LogResponse
 
 ADDRESS = Address("0x" + "4e" * 20)
 TOPIC = "0x" + "7a" * 32
-WANTED = LogFilter(frozenset({ADDRESS}), frozenset({TOPIC}))
+LOG_FILTER = LogFilter(frozenset({ADDRESS}), frozenset({TOPIC}))
 BLOCKS = BlockRange(5, 9)
 
 
@@ -37,7 +37,7 @@ def answer(**changed: Any) -> LogResponse:
 
 
 def test_log_fields_are_copied_unchanged():
-    (log,) = validate_logs([answer()], BLOCKS, WANTED)
+    (log,) = validate_logs([answer()], BLOCKS, LOG_FILTER)
 
     assert (log.block, log.tx, log.index, log.time) == (7, 2, 3, 100)
     assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC, "0x" + "01" * 32), "0xab")
@@ -52,14 +52,14 @@ def test_uppercase_hex_is_lowercased():
         transactionHash="0x" + "AA" * 32,
     )
 
-    (log,) = validate_logs([capital], BLOCKS, WANTED)
+    (log,) = validate_logs([capital], BLOCKS, LOG_FILTER)
 
     assert (log.address, log.topics, log.data) == (ADDRESS, (TOPIC,), "0xab")
     assert (log.block_hash, log.tx_hash) == ("0x" + "0a" * 32, "0x" + "aa" * 32)
 
 
 def test_uppercase_address_matches_filter():
-    (log,) = validate_logs([answer(address="0x" + "4E" * 20)], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(address="0x" + "4E" * 20)], BLOCKS, LOG_FILTER)
 
     assert log.address == ADDRESS
 
@@ -67,21 +67,21 @@ def test_uppercase_address_matches_filter():
 def test_logs_are_sorted_by_index():
     shuffled = [answer(logIndex=hex(n)) for n in (11, 2, 7)]
 
-    assert [log.index for log in validate_logs(shuffled, BLOCKS, WANTED)] == [2, 7, 11]
+    assert [log.index for log in validate_logs(shuffled, BLOCKS, LOG_FILTER)] == [2, 7, 11]
 
 
 def test_max_log_index_is_accepted():
-    (log,) = validate_logs([answer(logIndex="0xffffff")], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(logIndex="0xffffff")], BLOCKS, LOG_FILTER)
 
     assert log.index == MAX_LOG_INDEX
 
 
 def test_duplicate_log_is_dropped():
-    assert len(validate_logs([answer(), answer()], BLOCKS, WANTED)) == 1
+    assert len(validate_logs([answer(), answer()], BLOCKS, LOG_FILTER)) == 1
 
 
 def test_log_without_timestamp_has_unknown_time():
-    (log,) = validate_logs([answer(blockTimestamp=None)], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(blockTimestamp=None)], BLOCKS, LOG_FILTER)
 
     assert log.time == UNKNOWN_TIME
 
@@ -111,7 +111,7 @@ OTHER_HASH = "0x" + "bb" * 32
 )
 def test_invalid_logs_are_rejected(answers: list[LogResponse], reason: str):
     with pytest.raises(ValueError, match=reason):
-        validate_logs(answers, BLOCKS, WANTED)
+        validate_logs(answers, BLOCKS, LOG_FILTER)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,14 @@ def test_pending_or_malformed_log_fails_validation(changed: dict[str, Any]):
 
 @pytest.mark.parametrize("written", ["0x0", "0x18bcfe56800", "1700000000", 1_700_000_000, "", {}])
 def test_log_with_invalid_block_timestamp_has_unknown_time(written: object):
-    (log,) = validate_logs([answer(blockTimestamp=written)], BLOCKS, WANTED)
+    (log,) = validate_logs([answer(blockTimestamp=written)], BLOCKS, LOG_FILTER)
 
     assert log.time == NO_TIME
 
 
 def test_conflicting_block_timestamps_are_treated_as_unknown():
-    logs = validate_logs([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
+    logs = validate_logs(
+        [answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, LOG_FILTER
+    )
 
     assert [log.time for log in logs] == [100, NO_TIME]

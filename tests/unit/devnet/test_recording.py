@@ -13,7 +13,7 @@ from devnet.fakechain.tree import get_branch
 from oracle.errors import InputError
 from tests.unit.devnet.networks import grown
 
-WHOLE: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]
+ALL_BLOCKS: list[object] = [{"fromBlock": "0x0", "toBlock": "latest"}]
 
 
 def lines(tree, *, kinds):
@@ -44,7 +44,7 @@ def tree():
 def list_answers(provider, tree):
     """Return the answers to all requests that a chain supports."""
     questions: list[tuple[str, list[object]]] = [
-        ("eth_getLogs", WHOLE),
+        ("eth_getLogs", ALL_BLOCKS),
         ("eth_chainId", []),
         ("eth_blockNumber", []),
     ]
@@ -128,8 +128,8 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
     txs = [plain(tx, block) for block in blocks for tx in block.transactions]
     write_records(tmp_path / "txs.jsonl.gz", txs)
     provider = read_recording(tmp_path).create_provider()
-    assert provider.handle_call("eth_getLogs", WHOLE) == Provider(tree).handle_call(
-        "eth_getLogs", WHOLE
+    assert provider.handle_call("eth_getLogs", ALL_BLOCKS) == Provider(tree).handle_call(
+        "eth_getLogs", ALL_BLOCKS
     )
     assert provider.handle_call("eth_getBlockByNumber", ["0x3", True])["transactions"][0]["from"]
 

@@ -15,7 +15,7 @@ from oracle.store.database import Store
 from tests.unit.gateway.relays import CHAIN, T0
 
 TOKEN = "a-token-of-a-gateway"  # noqa: S105  made for this test
-ASKED = {"chain": CHAIN, "session": "s", "candidates": ["a", "b"]}
+SELECTION_REQUEST = {"chain": CHAIN, "session": "s", "candidates": ["a", "b"]}
 BAD_ROW = {"node": "a", "chain": CHAIN, "t_ms": T0, "ok": True}
 ROW = {**BAD_ROW, "latency_ms": 61.2}
 
@@ -42,14 +42,16 @@ def outcomes(*rows: dict[str, object]) -> dict[str, object]:
 def test_reported_outcomes_determine_selection(client: TestClient):
     slow = {**ROW, "node": "b", "latency_ms": 600}
     assert client.post("/v1/outcomes", json=outcomes(ROW, slow)).json()["taken"] == 2
-    selection = client.post("/v1/select", json=ASKED).json()
+    selection = client.post("/v1/select", json=SELECTION_REQUEST).json()
     assert selection["tickets"] == {"a": 10, "b": 1}
     assert selection["nodes"][0] in {"a", "b"}
     assert not selection["degraded"]
 
 
 def test_explain_returns_rows_and_prove_returns_commitment(client: TestClient):
-    selection = client.post("/v1/select", json={**ASKED, "explain": True, "prove": True}).json()
+    selection = client.post(
+        "/v1/select", json={**SELECTION_REQUEST, "explain": True, "prove": True}
+    ).json()
     assert [row["reason"] for row in selection["rows"]] == ["untested", "untested"]
     epochs = client.get("/v1/epochs").json()["epochs"]
     assert selection["proof"]["commitment"] == epochs[0]["commitment"]
@@ -65,7 +67,7 @@ def test_request_without_valid_token_returns_401(client: TestClient, header: str
     del client.headers["Authorization"]
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
     for path in ("/v1/select", "/v1/outcomes", "/metrics", "/v1/nodes/a", "/x"):
-        answer = client.post(path, headers=headers, json=ASKED)  # type: ignore[arg-type]
+        answer = client.post(path, headers=headers, json=SELECTION_REQUEST)  # type: ignore[arg-type]
         assert answer.status_code == 401, path
         assert TOKEN not in answer.text, path
 
@@ -109,7 +111,7 @@ def test_select_returns_503_when_no_node_passes_checks(
     client: TestClient, service: SelectionService
 ):
     service.apply_probe_answers(CHAIN, {node: ProbeAnswer(2, 5) for node in ("a", "b")})
-    assert client.post("/v1/select", json=ASKED).status_code == 503
+    assert client.post("/v1/select", json=SELECTION_REQUEST).status_code == 503
     check = client.get("/v1/checks").json()[CHAIN]["a"]
     assert (check["passed"], check["reason"]) == (False, "wrong_chain")
 
@@ -126,7 +128,7 @@ def test_misconfigured_outcome_triggers_an_immediate_check(
 
 
 def test_every_ranking_has_a_new_seed(client: TestClient):
-    rankings = [client.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
+    rankings = [client.post("/v1/rankings", json=SELECTION_REQUEST).json() for _ in range(2)]
     assert rankings[0]["seed"] != rankings[1]["seed"]
     assert rankings[0]["chances"] == [["a", 10], ["b", 10]]
 

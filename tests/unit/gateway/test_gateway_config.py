@@ -21,7 +21,7 @@ from reference.source_comments import read_field_comments
 from tests.unit.gateway.relays import T0, build_failure, build_request, selector
 
 TOKEN = "a-token-that-nobody-sees"  # noqa: S105  made for this test
-WHOLE = """
+COMPLETE_CONFIG = """
 [database]
 url = "sqlite:///gateway.db"
 [checks.0021]
@@ -39,14 +39,14 @@ def write_config(tmp_path: Path, text: str) -> Path:
 
 
 def test_omitted_policy_settings_default_to_the_article_profile(tmp_path: Path):
-    config = read_gateway_config(write_config(tmp_path, WHOLE))
+    config = read_gateway_config(write_config(tmp_path, COMPLETE_CONFIG))
     assert config.policy.rules.params == ARTICLE
     assert config.build_check_rules("0021").allowance == 5
     assert config.gateway.body_bytes == 1024 * 1024
 
 
 def test_portal_api_head_is_selected_by_the_profile_setting(tmp_path: Path):
-    text = WHOLE + '[policy]\nprofile = "portal_api_head"\n'
+    text = COMPLETE_CONFIG + '[policy]\nprofile = "portal_api_head"\n'
     assert read_gateway_config(write_config(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
 
 
@@ -54,15 +54,18 @@ def test_portal_api_head_is_selected_by_the_profile_setting(tmp_path: Path):
     ("text", "named"),
     [
         ("", "database"),
-        (WHOLE + "[more]\n", "more"),
-        (WHOLE + "[gateway]\nport = 70000\n", "gateway.port"),
-        (WHOLE + "[gateway]\ntoken = 'x'\n", "gateway.token"),
-        (WHOLE + "[gateway]\ncertificate = 'x'\n", "gateway.certificate"),
-        (WHOLE + "[policy]\nwindow_ms = 0\n", "policy.window_ms"),
-        (WHOLE + "[policy]\nout_cap_ms = 1\n", "policy.out_cap_ms"),
-        (WHOLE.replace("https", "file"), "checks.0021.urls"),
-        (WHOLE + "stake = 'daemon'\n", "checks.0021.stake"),
-        (WHOLE + "[stakes]\ndatabase_url = 'sqlite:///gateway.db'\n", "stakes.database_url"),
+        (COMPLETE_CONFIG + "[more]\n", "more"),
+        (COMPLETE_CONFIG + "[gateway]\nport = 70000\n", "gateway.port"),
+        (COMPLETE_CONFIG + "[gateway]\ntoken = 'x'\n", "gateway.token"),
+        (COMPLETE_CONFIG + "[gateway]\ncertificate = 'x'\n", "gateway.certificate"),
+        (COMPLETE_CONFIG + "[policy]\nwindow_ms = 0\n", "policy.window_ms"),
+        (COMPLETE_CONFIG + "[policy]\nout_cap_ms = 1\n", "policy.out_cap_ms"),
+        (COMPLETE_CONFIG.replace("https", "file"), "checks.0021.urls"),
+        (COMPLETE_CONFIG + "stake = 'daemon'\n", "checks.0021.stake"),
+        (
+            COMPLETE_CONFIG + "[stakes]\ndatabase_url = 'sqlite:///gateway.db'\n",
+            "stakes.database_url",
+        ),
         ("[", "invalid TOML"),
     ],
 )
@@ -72,7 +75,7 @@ def test_configuration_error_names_the_setting(tmp_path: Path, text: str, named:
 
 
 def test_world_readable_file_with_key_in_url_is_rejected(tmp_path: Path):
-    path = write_config(tmp_path, WHOLE.replace("/rpc", f"/{TOKEN}"))
+    path = write_config(tmp_path, COMPLETE_CONFIG.replace("/rpc", f"/{TOKEN}"))
     read_gateway_config(path)
     path.chmod(0o644)
     with pytest.raises(InputError, match="chmod 600"):
@@ -80,7 +83,7 @@ def test_world_readable_file_with_key_in_url_is_rejected(tmp_path: Path):
 
 
 def test_secrets_are_hidden_in_repr_and_log(tmp_path: Path):
-    text = WHOLE.replace("/rpc", f"/{TOKEN}").replace(
+    text = COMPLETE_CONFIG.replace("/rpc", f"/{TOKEN}").replace(
         "sqlite:///gateway.db", f"postgresql://me:{TOKEN}@db/gateway"
     )
     config = read_gateway_config(write_config(tmp_path, text))

@@ -17,8 +17,15 @@ from oracle.systems.pocket.relay_outcomes import OutcomeKind
 from tests.support.examples import examples
 from tests.unit.gateway.relays import T0, make_outcome
 
-GOOD = {"node": "a", "chain": "0021", "session": "s", "t_ms": T0, "ok": True, "latency_ms": 100}
-ASKED = {"chain": "0021", "session": "s", "candidates": ["a", "b"]}
+VALID_ROW = {
+    "node": "a",
+    "chain": "0021",
+    "session": "s",
+    "t_ms": T0,
+    "ok": True,
+    "latency_ms": 100,
+}
+SELECTION_REQUEST = {"chain": "0021", "session": "s", "candidates": ["a", "b"]}
 
 
 def body(*rows: object) -> bytes:
@@ -34,8 +41,8 @@ def post_rejected(sent: bytes) -> dict[str, object]:
 
 
 def test_valid_batch_is_decoded():
-    late = {**GOOD, "ok": False, "latency_ms": 3_000, "kind": "timeout", "id": "x"}
-    assert parse_outcomes(body(GOOD, late), T0, 5_000) == [
+    late = {**VALID_ROW, "ok": False, "latency_ms": 3_000, "kind": "timeout", "id": "x"}
+    assert parse_outcomes(body(VALID_ROW, late), T0, 5_000) == [
         make_outcome("a"),
         make_outcome("a", kind=OutcomeKind.TIMEOUT, outcome_id="x"),
     ]
@@ -53,13 +60,13 @@ def test_valid_batch_is_decoded():
     ],
 )  # fmt: skip
 def test_invalid_row_is_reported_with_index_and_field(field: str, value: object):
-    bad = {**GOOD, field: value}
-    assert post_rejected(body(GOOD, bad, GOOD)) == {"row": 1, "field": field}
+    bad = {**VALID_ROW, field: value}
+    assert post_rejected(body(VALID_ROW, bad, VALID_ROW)) == {"row": 1, "field": field}
 
 
 @pytest.mark.parametrize("field", ["node", "chain", "t_ms", "ok", "latency_ms"])
 def test_missing_field_is_named_in_the_error(field: str):
-    lacking = {name: value for name, value in GOOD.items() if name != field}
+    lacking = {name: value for name, value in VALID_ROW.items() if name != field}
     assert post_rejected(body(lacking)) == {"row": 0, "field": field}
 
 
@@ -72,7 +79,7 @@ def test_missing_field_is_named_in_the_error(field: str):
     ],
 )
 def test_row_is_rejected_if_its_ok_flag_contradicts_its_kind(changed, field: str):
-    assert post_rejected(body({**GOOD, **changed})) == {"row": 0, "field": field}
+    assert post_rejected(body({**VALID_ROW, **changed})) == {"row": 0, "field": field}
 
 
 @pytest.mark.parametrize(
@@ -83,7 +90,7 @@ def test_row_is_rejected_if_its_ok_flag_contradicts_its_kind(changed, field: str
         (b'{"outcomes": [], "more": 1}', {"field": "more"}),
         (b'{"outcomes": [1]}', {"row": 0}),
         (b'{"a":' * 100_000, {}), (b'{"outcomes": ["\\ud800"]}', {}),
-        (body(*[GOOD] * (MAX_ROWS + 1)), {"field": "outcomes"}),
+        (body(*[VALID_ROW] * (MAX_ROWS + 1)), {"field": "outcomes"}),
     ],
 )  # fmt: skip
 def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):
@@ -107,7 +114,7 @@ def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):
 )
 def test_invalid_selection_field_is_named_in_the_error(changed, field: str):
     with pytest.raises(BodyError) as error:
-        parse_select_body(json.dumps({**ASKED, **changed}).encode())
+        parse_select_body(json.dumps({**SELECTION_REQUEST, **changed}).encode())
     assert error.value.field == field
 
 
@@ -115,7 +122,9 @@ _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*GOOD, *ASKED, "outcomes"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from([*VALID_ROW, *SELECTION_REQUEST, "outcomes"]), inner, max_size=4
+        )
     ),
 )
 
@@ -129,6 +138,6 @@ def test_arbitrary_body_is_decoded_or_rejected(sent: bytes):
 
 
 def test_ranking_request_with_extra_field_is_rejected():
-    assert parse_ranking_body(json.dumps(ASKED).encode()).candidates == ["a", "b"]
+    assert parse_ranking_body(json.dumps(SELECTION_REQUEST).encode()).candidates == ["a", "b"]
     with pytest.raises(BodyError):
-        parse_ranking_body(json.dumps({**ASKED, "n": 2}).encode())
+        parse_ranking_body(json.dumps({**SELECTION_REQUEST, "n": 2}).encode())

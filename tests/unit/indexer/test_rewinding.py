@@ -33,7 +33,7 @@ FORKS = given(
 PATIENT = examples(4)
 
 
-def ends_as_if_it_had_never_been(
+def check_state_equals_fresh_index(
     new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ) -> None:
     traffic = Traffic(seed)
@@ -67,7 +67,7 @@ def ends_as_if_it_had_never_been(
 def test_fork_of_any_depth_ends_in_same_state_as_fresh_index(
     new_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ):
-    ends_as_if_it_had_never_been(new_store, seed, turns, restarting=restarting)
+    check_state_equals_fresh_index(new_store, seed, turns, restarting=restarting)
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_fork_of_any_depth_ends_in_same_state_as_fresh_index(
 def test_many_forks_end_in_same_state_as_fresh_index(
     new_sqlite_store: NewStore, seed: int, turns: list[tuple[int, int]], *, restarting: bool
 ):
-    ends_as_if_it_had_never_been(new_sqlite_store, seed, turns, restarting=restarting)
+    check_state_equals_fresh_index(new_sqlite_store, seed, turns, restarting=restarting)
 
 
 def test_returning_from_fork_restores_canonical_rows(store: Store):

@@ -266,10 +266,15 @@ def test_freed_node_takes_most_valuable_fitting_task():
 
 
 @pytest.mark.parametrize(
-    ("members", "alpha", "room"), [(10, "5", 50), (3, "0.5", 1), (1, "0.2", 1), (7, "1.5", 10)]
+    ("members", "alpha", "capacity"),
+    [
+        *[(10, "5", 50), (7, "5", 35), (7, "1.5", 10), (5, "0.5", 2), (10, "0.3", 3)],
+        # At least one task can wait.
+        *[(3, "0.5", 1), (1, "0.2", 1), (0, "5", 1), (10**6, "1e-9", 1)],
+    ],
 )
-def test_queue_capacity_is_alpha_times_number_of_members(members, alpha, room):
-    assert compute_queue_capacity(members, Fraction(alpha)) == room
+def test_queue_capacity_is_alpha_times_number_of_members(members, alpha, capacity):
+    assert compute_queue_capacity(members, Fraction(alpha)) == capacity
 
 
 def test_full_queue_drops_least_valuable_task():

@@ -97,60 +97,60 @@ def decode_task_name(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 
-def busy_town() -> Dispatch:
+def build_busy_dispatch() -> Dispatch:
     """Return a member `A` that runs a task, and two tasks with the values 3
     and 9 that wait for it.
     """
-    town = Dispatch()
-    town.history.joins("A", gpu_vram=16, stake=1).starts("first", "A")
-    town.history.creates("poor", fee=3).creates("rich", fee=9)
-    assert town.goes_on() == {}
-    return town
+    dispatch = Dispatch()
+    dispatch.history.joins("A", gpu_vram=16, stake=1).starts("first", "A")
+    dispatch.history.creates("poor", fee=3).creates("rich", fee=9)
+    assert dispatch.goes_on() == {}
+    return dispatch
 
 
-def mine_two_blocks(town: Dispatch) -> dict[str, str]:
+def mine_two_blocks(dispatch: Dispatch) -> dict[str, str]:
     """Mine a block in which the node is noticed, and one whose hash decides the draw."""
-    return town.goes_on() or town.goes_on()
+    return dispatch.goes_on() or dispatch.goes_on()
 
 
 # The queue, and nodes that take tasks from it
 
 
 def test_task_without_candidate_waits():
-    town = busy_town()
-    assert mine_two_blocks(town) == {}
-    assert town.waits == ["rich", "poor"]
+    dispatch = build_busy_dispatch()
+    assert mine_two_blocks(dispatch) == {}
+    assert dispatch.waits == ["rich", "poor"]
 
 
 @pytest.mark.parametrize("frees", ["finishes", "joins", "resumes"])
 def test_available_node_takes_most_valuable_task(frees):
-    town = busy_town()
+    dispatch = build_busy_dispatch()
     match frees:
         case "finishes":
-            town.history.succeeds("first")
+            dispatch.history.succeeds("first")
         case "joins":
-            town.history.joins("B", stake=1)
+            dispatch.history.joins("B", stake=1)
         case _:
-            town.history.pauses("A").succeeds("first")
-            assert mine_two_blocks(town) == {}
-            town.history.resumes("A")
-    assert list(mine_two_blocks(town)) == ["rich"]
-    assert town.waits == ["poor"]
+            dispatch.history.pauses("A").succeeds("first")
+            assert mine_two_blocks(dispatch) == {}
+            dispatch.history.resumes("A")
+    assert list(mine_two_blocks(dispatch)) == ["rich"]
+    assert dispatch.waits == ["poor"]
 
 
 def test_new_task_is_dispatched_while_others_wait():
-    town = Dispatch()
-    town.history.joins("small", gpu_vram=8, stake=1).creates("large", fee=9, min_vram=24)
-    assert mine_two_blocks(town) == {}
-    town.history.creates("new", fee=1)
-    assert mine_two_blocks(town) == {"new": "small"}
-    assert town.waits == ["large"]
+    dispatch = Dispatch()
+    dispatch.history.joins("small", gpu_vram=8, stake=1).creates("large", fee=9, min_vram=24)
+    assert mine_two_blocks(dispatch) == {}
+    dispatch.history.creates("new", fee=1)
+    assert mine_two_blocks(dispatch) == {"new": "small"}
+    assert dispatch.waits == ["large"]
 
 
 def test_node_is_drawn_for_only_one_task():
-    town = Dispatch()
-    town.history.joins("A", "B", stake=1).creates("1", "2", "3", fee=1)
-    drawn = mine_two_blocks(town)
+    dispatch = Dispatch()
+    dispatch.history.joins("A", "B", stake=1).creates("1", "2", "3", fee=1)
+    drawn = mine_two_blocks(dispatch)
     assert len(drawn) == 2
     assert set(drawn.values()) == {"A", "B"}
 
@@ -160,15 +160,15 @@ GPUS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080",
 
 @pytest.mark.parametrize(("freed", "taken"), [("4080", "4080"), ("4090", "any 24")])
 def test_freed_node_is_drawn_for_most_valuable_fitting_task(freed, taken):
-    town = Dispatch()
-    town.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
+    dispatch = Dispatch()
+    dispatch.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
     for gpu, fee in (("4080", 30), ("3080", 35)):
         name, vram = GPUS[gpu]
-        town.history.creates(gpu, fee=fee, required_gpu=name, required_gpu_vram=vram)
-    assert mine_two_blocks(town) == {}
+        dispatch.history.creates(gpu, fee=fee, required_gpu=name, required_gpu_vram=vram)
+    assert mine_two_blocks(dispatch) == {}
     name, vram = GPUS[freed]
-    town.history.joins(freed, stake=1, gpu_name=name, gpu_vram=vram)
-    assert mine_two_blocks(town) == {taken: freed}
+    dispatch.history.joins(freed, stake=1, gpu_name=name, gpu_vram=vram)
+    assert mine_two_blocks(dispatch) == {taken: freed}
 
 
 # Draws
@@ -178,9 +178,9 @@ def drawn_for(build: Callable[[History], object], times: int = 64) -> set[str]:
     """Return the nodes that are drawn for the task `t` of one history, with different hashes."""
     drawn_names = set()
     for hashes in range(times):
-        town = Dispatch(hashes)
-        build(town.history)
-        drawn_names |= {who for name, who in mine_two_blocks(town).items() if name == "t"}
+        dispatch = Dispatch(hashes)
+        build(dispatch.history)
+        drawn_names |= {who for name, who in mine_two_blocks(dispatch).items() if name == "t"}
     return drawn_names
 
 

@@ -223,7 +223,7 @@ def test_case_45_window_with_conflicting_logs_is_rejected(
     assert_window_rejected(fresh_indexer, fake_chain, log_faults.build_conflicting_log_fault)
 
 
-MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
+MALFORMED_LOGS: dict[str, Callable[[], InjectedFault]] = {
     "removed": log_faults.build_removed_logs_fault,
     "pending": log_faults.build_pending_logs_fault,
     "zero transaction hash": log_faults.build_zero_tx_hashes_fault,
@@ -235,18 +235,18 @@ MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
 }
 
 
-@pytest.mark.parametrize("name", MISSHAPEN)
+@pytest.mark.parametrize("name", MALFORMED_LOGS)
 def test_case_46_window_with_malformed_log_is_rejected(
     fresh_indexer: Indexer, fake_chain: FakeChain, name: str
 ):
-    assert_window_rejected(fresh_indexer, fake_chain, MISSHAPEN[name])
+    assert_window_rejected(fresh_indexer, fake_chain, MALFORMED_LOGS[name])
 
 
-@pytest.mark.parametrize("name", MISSHAPEN)
+@pytest.mark.parametrize("name", MALFORMED_LOGS)
 def test_case_46_malformed_log_is_read_from_another_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, name: str
 ):
-    fake_chain.provider.faults.append(MISSHAPEN[name]())
+    fake_chain.provider.faults.append(MALFORMED_LOGS[name]())
     indexer = open_indexer(*fake_chain.urls)
 
     indexer.index()
@@ -273,7 +273,7 @@ def test_case_46_alternative_encoding_is_decoded_identically(
     assert fresh_indexer.digest() == honest.digest()
 
 
-UNASKED: dict[str, Callable[[], InjectedFault]] = {
+UNREQUESTED_LOGS: dict[str, Callable[[], InjectedFault]] = {
     "outside of the range": lambda: log_faults.build_shifted_block_numbers_fault(1_000),
     "another address": lambda: log_faults.build_wrong_log_address_fault(make_node_address(0xBAD)),
     "another event": lambda: log_faults.build_changed_log_field_fault(
@@ -282,8 +282,8 @@ UNASKED: dict[str, Callable[[], InjectedFault]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNASKED)
+@pytest.mark.parametrize("name", UNREQUESTED_LOGS)
 def test_case_47_window_with_unrequested_log_is_rejected(
     fresh_indexer: Indexer, fake_chain: FakeChain, name: str
 ):
-    assert_window_rejected(fresh_indexer, fake_chain, UNASKED[name])
+    assert_window_rejected(fresh_indexer, fake_chain, UNREQUESTED_LOGS[name])

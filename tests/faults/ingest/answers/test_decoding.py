@@ -19,7 +19,7 @@ from tests.integration.traces.following import Follower, daemon
 CONTRACT = "0x" + "4e" * 20
 SOMEBODY = "0x" + "5e" * 20
 TASK = TaskKey("0x" + "ab" * 32)
-MOST = 2**256 - 1
+MAX_UINT256 = 2**256 - 1
 
 # Events with the same first topic differ by the number of topics, (1) and (2), and by data length.
 PLAIN = "event NodeLeft(address node)"
@@ -167,12 +167,12 @@ def test_case_64_undeclared_event_shape_becomes_a_dead_letter(index_blocks: Hear
 @pytest.mark.parametrize("delta", [-(2**255), -1, 2**255 - 1])
 @pytest.mark.parametrize("blob", [b"", b"\xff" * 100_000], ids=["empty", "100 kB"])
 def test_case_65_extreme_values_are_stored_exactly(index_blocks: Heard, delta: int, blob: bytes):
-    log = build_created_log(fee=MOST, delta=delta, blob=blob, vram=MOST)
+    log = build_created_log(fee=MAX_UINT256, delta=delta, blob=blob, vram=MAX_UINT256)
 
     follower = index_blocks([[log]])
 
     stored_task = get_task(follower)
-    assert (stored_task.fee, stored_task.min_vram) == (MOST, 2**32 - 1)
+    assert (stored_task.fee, stored_task.min_vram) == (MAX_UINT256, 2**32 - 1)
     with follower.store.read_transaction() as uow:
         (raw,) = uow.logs.iterate_between(0, 9)
     assert (raw.topics, raw.data) == (log.topics, log.data)

@@ -23,7 +23,7 @@ from tests.support.ingest.indexer import Indexer
 
 T = TypeVar("T")
 
-WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
+LOG_FILTER = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
 _PATIENCE_SECONDS = 120.0
 
 
@@ -50,7 +50,7 @@ def poll_until_value(poll: Callable[[], T | None]) -> T:
 
 def create_prober(indexer: Indexer, seconds: float | None = BACKGROUND_SECONDS) -> EndpointProber:
     """Return the prober of an indexer's endpoints; a tick waits up to `seconds` for a response."""
-    prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
+    prober = EndpointProber(indexer.source.endpoints, LOG_FILTER, 0)
     prober.background_call.wait_seconds = seconds
     return prober
 

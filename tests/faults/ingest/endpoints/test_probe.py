@@ -13,7 +13,7 @@ from tests.support.ingest.endpoints import count_requests, list_endpoints
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
-WANTED = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
+LOG_FILTER = LogFilter(frozenset({NETWORK, ORACLE}), frozenset({"0x" + "1" * 64}))
 
 
 class Notes:
@@ -43,7 +43,7 @@ def indexer(fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualCloc
 def run_probe(
     indexer: Indexer, keeper: CapabilityStore | None = None, first: int = 0
 ) -> Capabilities:
-    EndpointProber(indexer.source.endpoints, WANTED, first, keeper).run_due_probe()
+    EndpointProber(indexer.source.endpoints, LOG_FILTER, first, keeper).run_due_probe()
     facts = list_endpoints(indexer)[0].capabilities
     assert facts is not None
     return facts
@@ -100,7 +100,7 @@ def test_probe_quarantines_endpoint_of_another_chain(fake_chain: FakeChain, inde
 def test_endpoint_is_probed_hourly_and_thoroughly_once_a_day(
     fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
 ):
-    prober = EndpointProber(indexer.source.endpoints, WANTED, 0)
+    prober = EndpointProber(indexer.source.endpoints, LOG_FILTER, 0)
     full_request_count = count_requests(fake_chain.provider, prober.run_due_probe)
     again = count_requests(fake_chain.provider, prober.run_due_probe)
     clock.advance(3_600)
@@ -120,7 +120,7 @@ def test_probe_results_survive_restart(
     run_probe(indexer, notes)
 
     indexer.restart()
-    EndpointProber(indexer.source.endpoints, WANTED, 0, notes)
+    EndpointProber(indexer.source.endpoints, LOG_FILTER, 0, notes)
 
     (endpoint,) = list_endpoints(indexer)
     assert (endpoint.client.batch_limit, endpoint.tags) == (20, ())
@@ -134,7 +134,7 @@ def test_malformed_stored_probe_results_are_ignored(indexer: Indexer):
     for key in ("tags", "batch", "oldest_logs", "logs_by_hash"):
         notes.save_fact(label, key, "what?", 1)
 
-    EndpointProber(indexer.source.endpoints, WANTED, 0, notes)
+    EndpointProber(indexer.source.endpoints, LOG_FILTER, 0, notes)
 
     assert list_endpoints(indexer)[0].client.batch_limit == 100
     assert list_endpoints(indexer)[0].capabilities is None

@@ -21,7 +21,7 @@ from tests.support.harness import SETTINGS, OracleTestbed
 from tests.support.sending.reporters import Reporter, ReporterGroup, run_reporter_group
 from tests.support.txmgr.stores import NewStore
 
-MOST = 8
+MAX_STATEMENTS = 8
 
 
 @pytest.fixture
@@ -43,9 +43,9 @@ def test_number_of_stored_statements_per_signer_is_limited(
         reporter.harness.index()
     first.index()
     for turn in range(5):
-        _publish_statements(liar, range(turn * MOST, (turn + 1) * MOST))
+        _publish_statements(liar, range(turn * MAX_STATEMENTS, (turn + 1) * MAX_STATEMENTS))
         first.repeat(plan_push)
-    assert len(_list_stored_statements(reporter_trio.first, liar)) == MOST
+    assert len(_list_stored_statements(reporter_trio.first, liar)) == MAX_STATEMENTS
 
     # Another reporter's statements are kept as before, and a round is pushed.
     second.tick()
@@ -62,21 +62,21 @@ def test_agreeing_statement_of_a_flooding_signer_is_accepted(
     reporter_trio.period()
     liar.harness.index()
     first.index()
-    _publish_statements(liar, range(MOST))
+    _publish_statements(liar, range(MAX_STATEMENTS))
     first.repeat(plan_push)
     own_statement = _get_own_statement(reporter_trio.first)
     # Time passes by our own clock alone.
     now = reporter_trio.chain.time
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds // 2)
-    _publish_statements(liar, range(MOST, MOST + 1))
+    _publish_statements(liar, range(MAX_STATEMENTS, MAX_STATEMENTS + 1))
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 0
 
     liar.tick()
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 1
-    assert len(_list_stored_statements(reporter_trio.first, liar)) == MOST + 1
+    assert len(_list_stored_statements(reporter_trio.first, liar)) == MAX_STATEMENTS + 1
     first.context = replace(first.context, clock=lambda: now + SETTINGS.ttl_seconds + 1)
     assert fetch_peer_statements(first.quorum, own_statement, first.contract.fetch_status()) == 1
-    assert len(_list_stored_statements(reporter_trio.first, liar)) == MOST + 2
+    assert len(_list_stored_statements(reporter_trio.first, liar)) == MAX_STATEMENTS + 2
 
 
 def _get_own_statement(reporter: Reporter) -> SignedStatement:

@@ -57,7 +57,7 @@ CHANGING = {
     "keys create",
 }
 # Commands with irreversible effects, which ask for confirmation.
-ASKING = {
+COMMANDS_WITH_CONFIRMATION = {
     "report push",
     "kickout accuse",
     "kickout execute",
@@ -131,7 +131,9 @@ def test_state_changing_commands_have_dry_run():
 
 def test_only_irreversible_commands_require_confirmation():
     # `init` prompts for missing values.
-    assert {name for name in COMMANDS if "--yes" in options(name)} - {"init"} == ASKING
+    assert {name for name in COMMANDS if "--yes" in options(name)} - {
+        "init"
+    } == COMMANDS_WITH_CONFIRMATION
 
 
 @pytest.mark.parametrize(

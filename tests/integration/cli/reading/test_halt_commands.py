@@ -23,8 +23,8 @@ from oracle.store.halts import HaltEvidence
 from tests.support.cli.local_network import write_config
 from tests.support.cli.refusal import run_refused_command
 
-OURS = Hash("0x" + "0a" * 32)
-THEIRS = Hash("0x" + "0b" * 32)
+STORED_HASH = Hash("0x" + "0a" * 32)
+CHAIN_HASH = Hash("0x" + "0b" * 32)
 HEAD = BlockRef(30, Hash("0x" + "1e" * 32), Hash("0x" + "1d" * 32), 1_000)
 
 
@@ -33,7 +33,7 @@ def halted(offline_settings, tmp_path: Path, sqlite_url: str) -> Path:
     """Return the configuration of a database that is halted."""
     offline_settings["database"]["url"] = sqlite_url
     with Store.open(sqlite_url) as store, store.transaction() as uow:
-        evidence = HaltEvidence(22, OURS, THEIRS)
+        evidence = HaltEvidence(22, STORED_HASH, CHAIN_HASH)
         uow.halts.open_halt(
             FINALITY_VIOLATION,
             "block 22 is another one",
@@ -53,7 +53,7 @@ def test_halt_list_shows_block_and_both_hashes(halted: Path, capsys):
     (halt,) = run_json(capsys, "halt", "list", "--config", halted)
 
     assert halt["active"]
-    assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
+    assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, STORED_HASH, CHAIN_HASH)
 
 
 def test_cleared_halt_records_operator_and_reason(halted: Path, capsys):

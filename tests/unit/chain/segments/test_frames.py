@@ -13,7 +13,7 @@ from oracle.chain.segments.segment_request import (
     write_frame,
 )
 
-MOST = 1000
+MAX_BYTES = 1000
 
 
 def pipe_with(*contents: bytes) -> BytesIO:
@@ -24,12 +24,12 @@ def pipe_with(*contents: bytes) -> BytesIO:
     return pipe
 
 
-@given(st.lists(st.binary(max_size=MOST)))
+@given(st.lists(st.binary(max_size=MAX_BYTES)))
 def test_frames_round_trip_through_pipe(contents: list[bytes]):
     pipe = pipe_with(*contents)
 
-    assert [read_frame(pipe, MOST) for _ in contents] == contents
-    assert read_frame(pipe, MOST) is None
+    assert [read_frame(pipe, MAX_BYTES) for _ in contents] == contents
+    assert read_frame(pipe, MAX_BYTES) is None
 
 
 @given(st.binary(min_size=1, max_size=50), st.data())
@@ -38,12 +38,12 @@ def test_truncated_frame_raises_frame_error(content: bytes, data: st.DataObject)
     cut = data.draw(st.integers(1, len(frame) - 1))
 
     with pytest.raises(FrameError):
-        read_frame(BytesIO(frame[:cut]), MOST)
+        read_frame(BytesIO(frame[:cut]), MAX_BYTES)
 
 
 def test_oversized_frame_length_raises_frame_error():
     with pytest.raises(FrameError):
-        read_frame(BytesIO(b"\xff\xff\xff\xffxx"), MOST)
+        read_frame(BytesIO(b"\xff\xff\xff\xffxx"), MAX_BYTES)
 
 
 def test_repr_of_worker_setup_hides_endpoint_urls():

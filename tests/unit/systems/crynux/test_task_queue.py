@@ -168,14 +168,6 @@ def test_incomplete_or_negative_pricing_is_rejected():
         Pricing({**seconds, TaskKind.LLM: Fraction(-1)}, seconds)
 
 
-@pytest.mark.parametrize(
-    ("members", "alpha", "room"),
-    [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
-)
-def test_queue_capacity_is_a_share_of_the_members_and_at_least_1(members, alpha, room):
-    assert compute_queue_capacity(members, Fraction(alpha)) == room
-
-
 @pytest.mark.parametrize("alpha", [0, -1])
 def test_alpha_of_zero_or_less_is_rejected(alpha):
     with pytest.raises(ValueError, match="alpha"):

@@ -205,7 +205,7 @@ def test_largest_possible_number_picks_the_last_node():
     assert pick_node(rank_nodes(alike(0.1, 0.1), ARTICLE), almost) == "n01"
 
 
-ASKED = {
+CASE_BY_REASON = {
     "no outcome lately, so it counts as fast": (0.0, 0, 1.0),
     "median 0.10000 s is within the expected 0.15 s": (0.1, 30, 1.0),
     "success rate 0.5000 of 30 attempts is not above 0.95": (0.3, 30, 0.5),
@@ -213,9 +213,9 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("why", ASKED)
+@pytest.mark.parametrize("why", CASE_BY_REASON)
 def test_explanation_states_the_reason_for_the_tickets(why: str):
-    latency, attempts, rate = ASKED[why]
+    latency, attempts, rate = CASE_BY_REASON[why]
     node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
     (row,) = rank_nodes([node], ARTICLE).rows
     assert format_ticket_explanation(row) == f"{row.tickets} of 10 tickets: {why}"
