@@ -49,9 +49,9 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
         clock.advance(), [{"from": owner, "data": code, "gas": _GAS}]
     )
     adapter_address = Address(str(receipt["contractAddress"]).lower())
-    change = build_role_change(target, adapter_address, contracts)
+    role_change = build_role_change(target, adapter_address, contracts)
     network.mine_transactions(
-        clock, [{"from": owner, "to": change.to, "data": change.calldata, "gas": _GAS}]
+        clock, [{"from": owner, "to": role_change.to, "data": role_change.calldata, "gas": _GAS}]
     )
     return adapter_address
 

@@ -63,37 +63,37 @@ class RelayGroup:
         return [task for _, task in sorted(seconds_and_tasks, key=lambda pair: pair[0])]
 
 
-def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:
+def decide_outcomes(answered_tasks: Sequence[RelayTask]) -> list[GroupOutcome] | None:
     """Return the outcome of each answered task, the fastest first.
 
     If the relay never closes the group, return None. Two error reports count as equal, but their
     nodes earn nothing. Three error reports make the relay's transaction fail, because a refund
     requires a result.
     """
-    if len(finishers) == 1:
+    if len(answered_tasks) == 1:
         return [GroupOutcome.GROUP_TIMEOUT]
-    outcomes = [GroupOutcome.INCORRECT] * len(finishers)
-    index_pairs = combinations(range(len(finishers)), 2)
+    outcomes = [GroupOutcome.INCORRECT] * len(answered_tasks)
+    index_pairs = combinations(range(len(answered_tasks)), 2)
     agreeing_pairs = [
         (first_index, second_index)
         for first_index, second_index in index_pairs
-        if _has_same_result(finishers[first_index], finishers[second_index])
+        if _has_same_result(answered_tasks[first_index], answered_tasks[second_index])
     ]
     if not agreeing_pairs:
         return outcomes
     first, second = agreeing_pairs[0]
     other_indices = [
-        finisher_index
-        for finisher_index in range(len(finishers))
-        if finisher_index not in {first, second}
+        task_index
+        for task_index in range(len(answered_tasks))
+        if task_index not in {first, second}
     ]
-    if not finishers[first].is_error:
+    if not answered_tasks[first].is_error:
         outcomes[first], outcomes[second] = GroupOutcome.VALIDATED, GroupOutcome.REFUND
-    for finisher_index in other_indices:
-        agrees_with_first = (first, finisher_index) in agreeing_pairs
-        if agrees_with_first and finishers[finisher_index].is_error:
+    for task_index in other_indices:
+        agrees_with_first = (first, task_index) in agreeing_pairs
+        if agrees_with_first and answered_tasks[task_index].is_error:
             return None
-        outcomes[finisher_index] = (
+        outcomes[task_index] = (
             GroupOutcome.REFUND if agrees_with_first else GroupOutcome.INVALIDATED
         )
     return outcomes

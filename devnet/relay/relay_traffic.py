@@ -276,18 +276,18 @@ class _TrafficSimulation:
             self._schedule(1.0, lambda: self._end_group(group))
 
     def _end_group(self, group: RelayGroup) -> None:
-        finishers = group.list_answered_tasks_by_speed()
-        outcomes = decide_outcomes(finishers) if finishers else None
+        answered_tasks = group.list_answered_tasks_by_speed()
+        outcomes = decide_outcomes(answered_tasks) if answered_tasks else None
         if outcomes is None:
-            for task in finishers:
+            for task in answered_tasks:
                 abort_code = AbortCode.CREATOR_VALIDATION_TIMEOUT
                 self._schedule(
                     _VALIDATION_TIMEOUT_SECONDS,
                     partial(self._abort_answered_task, task, abort_code),
                 )
             return
-        self._score_group(group, finishers, outcomes)
-        for task, outcome in zip(finishers, outcomes, strict=True):
+        self._score_group(group, answered_tasks, outcomes)
+        for task, outcome in zip(answered_tasks, outcomes, strict=True):
             self._end_group_member(task, outcome)
 
     def _end_group_member(self, task: RelayTask, outcome: GroupOutcome) -> None:
@@ -326,13 +326,16 @@ class _TrafficSimulation:
         self._commit_rows(invalidated_row, quit_row, slashed_row)
 
     def _score_group(
-        self, group: RelayGroup, finishers: Sequence[RelayTask], outcomes: Sequence[GroupOutcome]
+        self,
+        group: RelayGroup,
+        answered_tasks: Sequence[RelayTask],
+        outcomes: Sequence[GroupOutcome],
     ) -> None:
         """Add the scores of a group's tasks to the books, except for wrong results."""
-        scores = list(RANK_SCORES[: len(finishers)])
+        scores = list(RANK_SCORES[: len(answered_tasks)])
         if self._increment_counter("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])
-        for task, score, outcome in zip(finishers, scores, outcomes, strict=True):
+        for task, score, outcome in zip(answered_tasks, scores, outcomes, strict=True):
             if outcome is not GroupOutcome.INVALIDATED:
                 self.books.add_score(task.node, self._now, score)
         for task in group.tasks:

@@ -192,8 +192,10 @@ def _find_role_weaknesses(configuration: RootsConfiguration) -> Iterator[Contrac
 def _find_vetoer_weaknesses(configuration: RootsConfiguration) -> Iterator[ContractMismatch]:
     pending_vetoer = configuration.pending_vetoer
     if pending_vetoer != ZERO_ADDRESS:
-        offer = f"{pending_vetoer}, from {configuration.vetoer_offered_from} (unix seconds) on"
-        yield ContractMismatch("pending vetoer", "none", offer)
+        offer_text = (
+            f"{pending_vetoer}, from {configuration.vetoer_offered_from} (unix seconds) on"
+        )
+        yield ContractMismatch("pending vetoer", "none", offer_text)
     vetoer = configuration.vetoer
     if vetoer == configuration.pauser and vetoer != ZERO_ADDRESS:
         yield ContractMismatch(

@@ -84,10 +84,10 @@ class EndpointProber:
         if endpoint is None:
             return
         self._due_at[endpoint] = now + HOUR
-        is_full_probe = now - self._full_probe_at.get(endpoint, -DAY) >= DAY
+        is_full_probe_due = now - self._full_probe_at.get(endpoint, -DAY) >= DAY
         requirements = self.requirements
-        known_capabilities = None if is_full_probe else endpoint.capabilities
-        self._pending_probe = endpoint, now if is_full_probe else None
+        known_capabilities = None if is_full_probe_due else endpoint.capabilities
+        self._pending_probe = endpoint, now if is_full_probe_due else None
         self.background_call.start(
             lambda: probe_endpoint(endpoint.client, requirements, known_capabilities),
             f"probe {endpoint.name}",

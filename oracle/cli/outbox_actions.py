@@ -365,12 +365,12 @@ def _reject_replaced_intent(records: Records, intent: Intent) -> None:
         return
     with records.store.read_transaction() as uow:
         slot = uow.outbox.slots.find_slot(intent.request.account, intent.nonce)
-        successor = None if slot is None else uow.outbox.intents.get(slot.intent_id)
-    if successor is not None and successor.id != intent.id:
+        newer_intent = None if slot is None else uow.outbox.intents.get(slot.intent_id)
+    if newer_intent is not None and newer_intent.id != intent.id:
         raise InputError(
             f"cannot bump or cancel intent {intent.id}: its nonce {intent.nonce} was given to "
-            f"intent {successor.id} ({successor.request.kind}), and only one of the two lands; "
-            f"`qos-oracle outbox bump {successor.id}` raises the fee of the newer one"
+            f"intent {newer_intent.id} ({newer_intent.request.kind}), and only one of the two "
+            f"lands; `qos-oracle outbox bump {newer_intent.id}` raises the fee of the newer one"
         )
 
 

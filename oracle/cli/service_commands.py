@@ -78,14 +78,14 @@ def restore(
     PostgreSQL database must be empty; its client program `pg_restore` is needed.
     """
     url = read_config(config).database.url
-    is_replacement = _check_database_is_unused(url)
+    has_database = _check_existing_database(url)
     database = parse_database_url(url)
     name = format_database_name(database)
     confirm_action(f"{name}: restoring {backup}", yes=yes, dry_run=dry_run)
     path = Path(database.database or "")
     replaced_path = path.with_name(f"{path.name}.replaced-{unix_seconds():.0f}")
     restore_database(url, backup, replaced_path, dry_run=dry_run)
-    replaced_file = str(replaced_path) if is_replacement and not dry_run else None
+    replaced_file = str(replaced_path) if has_database and not dry_run else None
     result = _build_result(url, backup, replaced_file=replaced_file, dry_run=dry_run)
     if as_json:
         print_model(result)
@@ -103,7 +103,7 @@ def restore(
     typer.echo("a reporter first signs nothing for `oracle.report_ttl_seconds` of chain time")
 
 
-def _check_database_is_unused(url: str) -> bool:
+def _check_existing_database(url: str) -> bool:
     """Check that no process uses the database, and return whether it exists.
 
     Raises:

@@ -127,8 +127,10 @@ class IndexJob:
         REFUSED.set(refusal is not None)
         unconfirmed_since = self.ingest.unconfirmed_since
         now = self.ingest.clock()
-        is_late = unconfirmed_since is not None and now - unconfirmed_since > UNCONFIRMED_SECONDS
-        if confirmation_obstacle is not None and is_late:
+        is_unconfirmed_too_long = (
+            unconfirmed_since is not None and now - unconfirmed_since > UNCONFIRMED_SECONDS
+        )
+        if confirmation_obstacle is not None and is_unconfirmed_too_long:
             health.set_condition(Condition.WAITING_WITNESS, confirmation_obstacle)
         else:
             health.clear_condition(Condition.WAITING_WITNESS)

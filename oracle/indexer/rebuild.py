@@ -236,14 +236,14 @@ def rebuild_state_up_to(
     uow.projections.clear()
     bind_rules(uow, folder.rules, block=last_block)
     hook_check = _HookCheck(folder.hooks)
-    logs_folded = fold_stored_rows(
+    folded_log_count = fold_stored_rows(
         uow, folder, BlockRange(0, last_block), rebuild_options, hook_check
     )
     record_fold_version(uow, folder.reader)
     is_state_unchanged = uow.projections.compute_digest() == old_digest
     return RebuildResult(
         last_block,
-        logs_folded,
+        folded_log_count,
         is_state_unchanged,
         hook_check.checked_count,
         tuple(hook_check.differing),

@@ -124,11 +124,11 @@ def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:
             f"the cursor is at {cursor.number} {cursor.hash}, but the newest header is "
             f"{newest_text}"
         )
-    last_log = uow.logs.find_highest_block()
-    if last_log is not None and last_log > cursor.number:
+    last_log_block = uow.logs.find_highest_block()
+    if last_log_block is not None and last_log_block > cursor.number:
         mismatches.append(
             f"the cursor is at {cursor.number}, but there are canonical logs up to block "
-            f"{last_log}"
+            f"{last_log_block}"
         )
     return mismatches
 

@@ -85,12 +85,12 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
             )
         if is_sqlite_file:
             database = Path(parsed_url.database or "")
-            with _open_checked_copy(backup, database.parent) as copy:
+            with _open_checked_copy(backup, database.parent) as copy_path:
                 if not dry_run:
-                    _mark_as_restored(parsed_url.set(database=str(copy)))
+                    _mark_as_restored(parsed_url.set(database=str(copy_path)))
                     _move_database_aside(database, replaced_path)
                     with replace_file(database) as temporary_path:
-                        copy.rename(temporary_path)
+                        copy_path.rename(temporary_path)
             return
     except OSError as error:
         raise InputError(f"{error.filename or backup}: {error.strerror}") from error
@@ -119,17 +119,17 @@ def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
         FatalError: the backup is corrupted.
     """
     with tempfile.TemporaryDirectory(prefix="qos-oracle-restore-", dir=folder) as copy_folder:
-        copy = Path(copy_folder) / "copy.sqlite"
-        _create_private_file(copy)
-        _copy_sqlite_file(backup, copy)
-        _check_sqlite_file(copy, str(backup))
-        schema = inspect_schema(f"sqlite:///{copy}")
+        copy_path = Path(copy_folder) / "copy.sqlite"
+        _create_private_file(copy_path)
+        _copy_sqlite_file(backup, copy_path)
+        _check_sqlite_file(copy_path, str(backup))
+        schema = inspect_schema(f"sqlite:///{copy_path}")
         if schema.age not in _USABLE_AGES:
             raise InputError(
                 f"{backup}: this version cannot use schema revision {schema.found_revision}; "
                 "install the version that wrote the backup"
             )
-        yield copy
+        yield copy_path
 
 
 def _copy_sqlite_file(source: Path, copy_path: Path) -> None:

@@ -167,8 +167,8 @@ def compute_paid_cost(
     )
     if not receipt.has_agreed_price:
         with context.store.read_transaction() as uow:
-            max_reserved = uow.outbox.slots.compute_max_reserved_wei(slot)
-        l1_cost_wei = min(l1_cost_wei, max(0, max_reserved - receipt.gas_used * gas_price))
+            max_reserved_wei = uow.outbox.slots.compute_max_reserved_wei(slot)
+        l1_cost_wei = min(l1_cost_wei, max(0, max_reserved_wei - receipt.gas_used * gas_price))
     return CallCost(gas_price, l1_cost_wei)
 
 

@@ -168,13 +168,13 @@ def _build_packages(checkout: Path, epoch: int) -> list[Path]:
     source distribution.
     """
     out = checkout.with_name(f"{checkout.name} out")
-    native = checkout / "native"
+    native_folder = checkout / "native"
     client = checkout / "clients/python"
     return [
         build_wheel(checkout, out / "wheel", epoch),
         build_sdist(checkout, out / "sdist", epoch),
-        build_wheel(native, out / "native wheel", epoch),
-        build_sdist(native, out / "native sdist", epoch),
+        build_wheel(native_folder, out / "native wheel", epoch),
+        build_sdist(native_folder, out / "native sdist", epoch),
         build_wheel(client, out / "client", epoch),
         pack_npm_package(checkout / "contracts", out / "contracts"),
         pack_npm_package(checkout / "clients/typescript", out / "typescript"),

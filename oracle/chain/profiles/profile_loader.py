@@ -278,11 +278,11 @@ def _parse_enum_values(key: str, table: Table, faults: FaultCollector) -> Mappin
 
 
 def _parse_otherwise_word(key: str, table: Table, faults: FaultCollector) -> str | None:
-    otherwise = table.get("otherwise")
-    if otherwise is not None and not isinstance(otherwise, str):
+    otherwise_word = table.get("otherwise")
+    if otherwise_word is not None and not isinstance(otherwise_word, str):
         faults.add_fault(key, f"must be a word, or {ABSENT!r}")
         return None
-    return otherwise
+    return otherwise_word
 
 
 def _report_enum_gaps(enum: EnumMapping, faults: FaultCollector) -> None:

@@ -112,7 +112,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
         OverflowError: a number is larger than the maximum of its field.
     """
     number_by_class = _get_event_class_numbers()
-    event_classes = _list_event_codecs()
+    codecs = _list_event_codecs()
     class_numbers = bytes(map(number_by_class.__getitem__, map(type, events)))
     events_by_class: dict[int, list[object]] = {number: [] for number in set(class_numbers)}
     for number, event in zip(class_numbers, events, strict=True):
@@ -120,7 +120,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
     return EventRows(
         class_numbers,
         {
-            number: event_classes[number].encode_columns(class_events)
+            number: codecs[number].encode_columns(class_events)
             for number, class_events in events_by_class.items()
         },
     )
@@ -132,11 +132,11 @@ def decode_events(rows: EventRows) -> list[Any]:
     Raises:
         ValueError: the rows are malformed.
     """
-    event_classes = _list_event_codecs()
-    if any(number >= len(event_classes) for number in rows.columns_by_class):
+    codecs = _list_event_codecs()
+    if any(number >= len(codecs) for number in rows.columns_by_class):
         raise ValueError("the rows refer to an unknown event class")
     iterator_by_class = {
-        number: event_classes[number].decode_columns(columns)
+        number: codecs[number].decode_columns(columns)
         for number, columns in rows.columns_by_class.items()
     }
     try:

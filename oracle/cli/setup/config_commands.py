@@ -143,14 +143,14 @@ def _check_task_start_costs(
     open_key: OpenKey,
     findings: _CheckFindings,
 ) -> None:
-    dispatch = build_dispatch_settings(config.dispatch, build_configured_rules(config))
-    if dispatch is None:
+    dispatch_settings = build_dispatch_settings(config.dispatch, build_configured_rules(config))
+    if dispatch_settings is None:
         return
     findings.run_check(
         "dispatch", lambda: _check_dispatch(config, open_endpoints, open_key, findings)
     )
     if config.keys.has_key("dispatcher"):
-        gas = START_GAS if dispatch.legacy_policy is None else START_GROUP_GAS
+        gas = START_GAS if dispatch_settings.legacy_policy is None else START_GROUP_GAS
         findings.run_check("starts", lambda: _check_task_start_budget(config, gas, findings))
 
 

@@ -79,10 +79,10 @@ def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> st
     if TaskStarted not in profile.event_types and not has_feed:
         return "no scores: the profile emits no task events; a [feed] would have to supply them"
     scores = "scores, from a feed without proofs" if has_feed else "scores"
-    starts = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
+    starts_text = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
     hold_note = "; every kickout is held for an operator" if profile.holds_kickouts else ""
     kickouts = _describe_kickout_support(find_default_kick_target(profile.name))
-    return f"{scores}; {kickouts}{hold_note}; {starts}"
+    return f"{scores}; {kickouts}{hold_note}; {starts_text}"
 
 
 def _describe_kickout_support(target: KickTarget | None) -> str:

@@ -129,9 +129,9 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int]
     ):
         return None
     reliability = compute_reliability(node, time, rules)
-    best_sum = len(node.pool) * rules.q_max
+    max_sum = len(node.pool) * rules.q_max
     low, high = (
-        multiply_fixed_point(total * UNIT // best_sum, reliability)
+        multiply_fixed_point(total * UNIT // max_sum, reliability)
         for total in compute_score_sum_interval(
             node.pool, (*rules.rank_scores, rules.absent_score)
         )

@@ -151,24 +151,24 @@ class NodeRanking:
         is_later = cursor.time >= self.cursor.time
         if self._rules.legacy is not None or self._rules.restarts or not is_later:
             return NodeRanking(cursor, nodes, self._rules)
-        successor = NodeRanking(cursor, {}, self._rules)
-        successor.nodes = nodes
+        next_ranking = NodeRanking(cursor, {}, self._rules)
+        next_ranking.nodes = nodes
         changed_address_set = set(changed_addresses)
-        successor._recovering, moved_nodes = self._recovering.advance(
+        next_ranking._recovering, moved_nodes = self._recovering.advance(
             cursor.time, changed_address_set
         )
         reclassified_nodes = [*moved_nodes, *(nodes[address] for address in changed_address_set)]
-        successor.state_by_address = self.state_by_address.copy()
-        successor.counts = self.counts - Counter(
+        next_ranking.state_by_address = self.state_by_address.copy()
+        next_ranking.counts = self.counts - Counter(
             self.state_by_address[node.address]
             for node in reclassified_nodes
             if node.address in self.state_by_address
         )
-        successor._classify_nodes(reclassified_nodes)
-        successor._addresses_by_gpu = _update_addresses_by_gpu(
+        next_ranking._classify_nodes(reclassified_nodes)
+        next_ranking._addresses_by_gpu = _update_addresses_by_gpu(
             self._addresses_by_gpu, self.nodes, nodes, changed_address_set
         )
-        successor.members_by_gpu = (
+        next_ranking.members_by_gpu = (
             self.members_by_gpu
             + count_members_by_gpu(nodes[address] for address in changed_address_set)
             - count_members_by_gpu(
@@ -177,9 +177,9 @@ class NodeRanking:
         )
         with self._lock:
             # Hand the table over, because only one ranking may update it.
-            successor._weight_table, self._weight_table = self._weight_table, None
-        if successor._weight_table is not None:
-            successor._unweighted_addresses = changed_address_set.union(
+            next_ranking._weight_table, self._weight_table = self._weight_table, None
+        if next_ranking._weight_table is not None:
+            next_ranking._unweighted_addresses = changed_address_set.union(
                 self._recovering.reliability_by_address, self._unweighted_addresses
             )
         recovering_reliabilities = self._recovering.reliability_by_address
@@ -190,7 +190,7 @@ class NodeRanking:
             else self.nodes.get(node.address)
             for node in reclassified_nodes
         }
-        successor._stale_orders = {
+        next_ranking._stale_orders = {
             sort: stale_order
             for sort, stale_order in self._iterate_stale_orders(
                 earlier_nodes, earlier_settled_nodes
@@ -198,7 +198,7 @@ class NodeRanking:
             if len(stale_order.earlier_nodes)
             <= max(len(nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
         }
-        return successor
+        return next_ranking
 
     def _iterate_stale_orders(
         self,

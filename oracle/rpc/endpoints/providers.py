@@ -147,10 +147,10 @@ def _resolve_addresses(url: str) -> set[str]:
     """Return the IP addresses of a URL's host, with the port if it is this machine."""
     try:
         port = _get_port(url)
-        entries = getaddrinfo(get_host(url), port, type=SOCK_STREAM)
+        address_infos = getaddrinfo(get_host(url), port, type=SOCK_STREAM)
     except (OSError, ValueError):
         return set()
-    hosts = {_canonicalize_host(str(entry[4][0])) for entry in entries}
+    hosts = {_canonicalize_host(str(address_info[4][0])) for address_info in address_infos}
     return {f"{host}:{port}" if host == _LOOPBACK else host for host in hosts}
 
 

@@ -341,13 +341,13 @@ def compute_row_hash(row: Iterable[Any]) -> int:
 def _compute_log_hash(
     key: int,
     tx_index: int,
-    shared: bytes,
+    block_and_source: bytes,
     tx_hash: Any,  # noqa: ANN401
     topics: Any,  # noqa: ANN401
     data: Any,  # noqa: ANN401
 ) -> int:
     encoded_head = b"%d,%d,%d," % (key, tx_index, len(topics))
-    digest = sha256(b"".join((encoded_head, shared, tx_hash, topics, data))).digest()
+    digest = sha256(b"".join((encoded_head, block_and_source, tx_hash, topics, data))).digest()
     return int.from_bytes(digest, "big")
 
 

@@ -77,7 +77,7 @@ class CandidateIndex:
 
     def list_available(self, reserved: AbstractSet[Address]) -> CandidateList | None:
         """Return all candidates that are not reserved, or None if there are none."""
-        offered = self._columns.offered.copy()
+        offered_flags = self._columns.offered.copy()
         indexes = [bisect_left(self._addresses, address) for address in reserved]
         reserved_indexes = [
             index
@@ -85,13 +85,13 @@ class CandidateIndex:
             if self._is_address_at_index(index, address)
         ]
         for index in reserved_indexes:
-            offered[index] = 0
-        if 1 not in offered:
+            offered_flags[index] = 0
+        if 1 not in offered_flags:
             return None
         weights = self._columns.weights[:]
         for index in reserved_indexes:
             weights[index] = 0
-        return CandidateList(self._addresses, weights, offered)
+        return CandidateList(self._addresses, weights, offered_flags)
 
     def _is_address_at_index(self, index: int, address: Address) -> bool:
         return index < len(self._addresses) and self._addresses[index] == address

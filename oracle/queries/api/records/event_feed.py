@@ -193,9 +193,9 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     delivered_count = sum(
         event.time == time and (event.block or 0) <= ancestor for event in events
     )
-    depth = max(reorg.depth for reorg in reorgs)
+    max_depth = max(reorg.depth for reorg in reorgs)
     event_text = (
-        f"a reorg removed {format_block_count(depth)}: discard all events of blocks above "
+        f"a reorg removed {format_block_count(max_depth)}: discard all events of blocks above "
         f"{ancestor}"
     )
     event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=event_text)
