@@ -244,10 +244,11 @@ def _read_window(
             remaining_range = BlockRange(blocks.first, newest_number)
             window = chain.fetch_window(remaining_range, with_headers=True, max_blocks=max_blocks)
     except BlockRefusedError as error:
+        stored_error = store_block_refusal(fork_context.store, error.refusal)
         # The block may be invented if another endpoint has not reached it.
         if chain.reject_unreadable_head(heads, error.refusal.number):
             raise OutvotedError(str(error)) from error
-        raise store_block_refusal(fork_context.store, error.refusal) from error
+        raise stored_error from error
     except RpcError as error:
         if chain.reject_unreadable_head(heads, newest_number):
             raise OutvotedError(str(error)) from error

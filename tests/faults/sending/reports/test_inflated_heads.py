@@ -2,6 +2,7 @@
 
 import pytest
 
+from oracle.indexer.block_confirmation import get_refusal
 from tests.faults.sending.conftest import OpenProxy
 from tests.support.harness import LIMITS, Harness
 from tests.support.sending.faults import inflate_head
@@ -78,3 +79,5 @@ def test_head_invented_by_two_of_three_endpoints_does_not_stop_publishing(
             harness.tick()
             harness.mine()
         assert harness.testbed.round > round_before
+    with harness.store.read_transaction() as uow:
+        assert (get_refusal(uow) is not None) == has_parent
