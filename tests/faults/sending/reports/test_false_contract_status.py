@@ -223,6 +223,20 @@ def test_index_of_a_feed_network_may_lag_far_behind_the_newest_block(harness: Ha
         assert find_status_mismatch(uow, later_status) is None
 
 
+def test_status_of_an_endpoint_that_is_ahead_of_a_fast_chains_index_is_used(
+    sqlite_harness: Harness,
+):
+    harness = sqlite_harness
+    harness.pushed()
+    harness.mine(50)
+    status = harness.quorum.fetch_contract_status()
+    with harness.store.read_transaction() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        assert status.block.number == cursor.number + 50
+        assert find_status_mismatch(uow, status) is None
+
+
 def find_held_reason(harness: Harness) -> str | None:
     """Run the daemon's job once, and return the detail of `HELD`, or None."""
     jobs = create_sending_jobs(harness)
