@@ -90,7 +90,8 @@ def hold(
                 if uow.outbox.accounts.find_next_nonce(account) is None:
                     raise InputError(f"{target}: this account is not a sender in this database")
                 existing_pause = uow.outbox.accounts.find_pause(account)
-                if existing_pause is not None:
+                # A pause that ends by itself does not hold the account until an operator acts.
+                if existing_pause is not None and not existing_pause.is_temporary:
                     raise InputError(
                         f"{target}: this account is already paused: {existing_pause.reason}"
                     )

@@ -29,10 +29,11 @@ _MAX_RETRY_CANDIDATES = 50
 
 
 def take_over_unsent_calls(context: AccountContext) -> None:
-    """Move the unsent calls of an earlier sender to this one, after the key was replaced.
+    """Move the unsigned calls of an earlier sender to this one, after the key was replaced.
 
     Otherwise these calls would never be sent. Some of them are planned only once, such as an
-    objection that was posted to this reporter, or the settlement of a contest.
+    objection that was posted to this reporter, or the settlement of a contest. A call may have a
+    nonce but no signature if the earlier key could not be reached.
     """
     with context.write_transaction() as uow:
         taken_over_count = uow.outbox.intents.take_over_unsent(

@@ -27,7 +27,7 @@ from oracle.store.outbox.records import (
     SignedCall,
 )
 from oracle.txmgr.admission import AdmissionCheck, defer_or_end_call, preflight_calls
-from oracle.txmgr.budget import fetch_l1_cost
+from oracle.txmgr.budget import Budget, fetch_l1_cost
 from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import defer_call
@@ -68,14 +68,13 @@ def sign_transaction_as_payer(
 def can_use_account_key(context: AccountContext) -> bool:
     """Return whether the account's key may be used.
 
-    The key may not be used during its backoff, or while the account is paused because of the key
-    or because of a foreign transaction.
+    The key may not be used during its backoff, or while the account is paused for any reason. A
+    call may have had its nonce for hours if the signer could not be reached.
     """
     if context.sender_account.payer_backoff.get_remaining_seconds() > 0:
         return False
     with context.store.read_transaction() as uow:
-        pause = uow.outbox.accounts.find_pause(context.account)
-    return pause is None or pause.kind not in {PauseKind.SIGNER, PauseKind.FOREIGN}
+        return uow.outbox.accounts.find_pause(context.account) is None
 
 
 def find_blocking_pause_reason(context: AccountContext) -> str | None:
@@ -110,6 +109,10 @@ def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | N
         vacant_slot = (
             uow.outbox.slots.find_vacant_slot(context.account) if assigned_calls else None
         )
+        # The reserved cost exceeds a budget if the operator has lowered it since the assignment.
+        is_within_budget = (
+            not assigned_calls or Budget.from_outbox(uow, context, balance=0).remaining >= 0
+        )
     if not assigned_calls or not can_use_account_key(context):
         return None
     if vacant_slot is not None and vacant_slot.nonce < assigned_calls[0][0].nonce:
@@ -133,11 +136,14 @@ def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | N
                 for _, assigned_call in signable_calls
             )
         )
-        if signable_calls
+        if signable_calls and is_within_budget
         else None
     )
     if fees is None:
-        reason = ("fee_above_reserve", "gas or fees rose above the reserved cost")
+        reason = (
+            "fee_above_reserve",
+            "gas or fees rose above the reserved cost, or [limits] were lowered below it",
+        )
         return defer_call(context, assigned_calls[0][1], heads, reason)
     slots_with_calls = [
         (slot, sign_call(context, intent, slot.nonce, fees)) for slot, intent in signable_calls
@@ -167,11 +173,13 @@ def _is_call_within_limits(call_and_check: tuple[_AssignedCall, AdmissionCheck])
 
 
 def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
-    """Return the reserved fee in wei per gas, without the rollup's data fee."""
+    """Return the reserved fee in wei per gas, without the rollup's data fee.
+
+    The operator may have lowered the limit of a transaction's cost since the call got its nonce.
+    """
     gas_limit = intent.gas_limit or 1
-    return (
-        (intent.max_cost_wei or 0) - fetch_l1_cost(context, intent.request.calldata, gas_limit)
-    ) // gas_limit
+    max_cost = min(intent.max_cost_wei or 0, context.sender_account.caps.cost_per_transaction)
+    return (max_cost - fetch_l1_cost(context, intent.request.calldata, gas_limit)) // gas_limit
 
 
 def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:

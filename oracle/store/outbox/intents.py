@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Select, and_, bindparam, exists, func, insert, select, update
 
 from oracle.errors import FatalError
 from oracle.store.outbox.journal import Journal
@@ -24,7 +24,7 @@ from oracle.store.outbox.records import (
     Stamp,
 )
 from oracle.store.outbox.row_mapping import decode_intent_row, encode_request_row
-from oracle.store.tables.outbox_tables import pub_intent
+from oracle.store.tables.outbox_tables import pub_attempt, pub_intent
 
 # Values of columns that are written together with an intent's state.
 Values = Mapping[str, str | int | None]
@@ -217,20 +217,26 @@ class IntentRepository:
         self.change_state(cancellable_intent, IntentState.CANCELLED, stamp, values)
 
     def take_over_unsent(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
-        """Move unsent calls of these kinds from other accounts to `account`; return their number.
+        """Move unsigned calls of these kinds from other accounts to `account`.
 
-        Calls with a nonce stay with their account.
+        The result is the number of these calls. Their nonces become vacant. A call that was signed
+        stays with its account.
         """
+        is_signed = exists().where(pub_attempt.c.intent_id == pub_intent.c.id)
         unsent_intents = self._load_intents(
             _ALL_INTENTS.where(
                 pub_intent.c.chain_id == account.chain_id,
                 pub_intent.c.sender != account.address,
                 pub_intent.c.kind.in_(kinds),
-                pub_intent.c.state.in_((IntentState.PLANNED.value, IntentState.READY.value)),
+                pub_intent.c.state.in_(
+                    [state.value for state in (*_STATES_WITHOUT_NONCE, IntentState.ASSIGNED)]
+                ),
+                ~is_signed,
             )
         )
+        values: Values = {"sender": account.address, "nonce": None}
         for intent in unsent_intents:
-            self.change_state(intent, IntentState.PLANNED, stamp, {"sender": account.address})
+            self.change_state(intent, IntentState.PLANNED, stamp, values)
         return len(unsent_intents)
 
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:

@@ -133,7 +133,9 @@ class NonceQueries:
                 build_account_condition(account),
                 pub_nonce.c.state == NonceState.OPEN.value,
                 (pub_intent.c.state != IntentState.ASSIGNED.value)
-                | (pub_intent.c.nonce != pub_nonce.c.nonce),
+                | (pub_intent.c.nonce != pub_nonce.c.nonce)
+                # The intent was moved to the account of a new key.
+                | (pub_intent.c.sender != pub_nonce.c.sender),
                 ~has_attempt,
             )
             .order_by(pub_nonce.c.nonce)

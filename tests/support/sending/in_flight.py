@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import Attempt, Intent, NonceSlot
 from oracle.txmgr.context import SendSettings
-from tests.support.harness import Harness
+from tests.support.harness import Harness, run_next_step
 from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import SEND, Proxy
 
@@ -28,6 +29,22 @@ def send_unmined_push(harness: Harness, settings: SendSettings = BY_BLOCKS) -> N
     harness.context = replace(harness.context, send_settings=settings)
     harness.tick()
     assert harness.states() == ["live"], harness.intents()
+
+
+def assign_push(harness: Harness) -> None:
+    """Plan a push at a base fee of one gwei, and assign a nonce to it without signing it."""
+    mine_expensive_blocks(harness, GWEI)
+    harness.period()
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.index()
+    harness.repeat(plan_push)
+    run_until_assigned(harness)
+
+
+def run_until_assigned(harness: Harness) -> None:
+    """Run single steps until the newest call has a nonce, but no signature."""
+    while harness.states()[-1] != "assigned":
+        assert run_next_step(harness.context, harness.source.fetch_heads()), harness.intents()
 
 
 def reject_known_transactions(*proxies: Proxy) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PauseKind
 from oracle.txmgr.accounts_and_limits import ReporterKeys
-from tests.support.harness import FINALITY, Harness, create_sending_jobs
-from tests.support.sending.in_flight import send_unmined_push
+from tests.support.harness import FINALITY, Harness, create_sending_jobs, run_next_step
+from tests.support.sending.in_flight import assign_push, list_attempts, send_unmined_push
 from tests.support.sending.reporters import create_second_transmitter
 
 
@@ -74,3 +74,42 @@ def test_unsent_call_is_sent_by_the_replacement_account(sqlite_harness: Harness,
     (push,) = harness.intents()
     assert (push.state.value, harness.testbed.round) == ("mined", 1)
     assert push.request.account.address == harness.testbed.transmitter
+
+
+def test_unsigned_call_with_a_nonce_moves_to_the_replacement_account(
+    sqlite_harness: Harness, tmp_path: Path
+):
+    """A key is often replaced because its signer can no longer be reached."""
+    harness = sqlite_harness
+    assign_push(harness)
+    nonce = harness.testbed.nonce
+    old_testbed = harness.testbed
+    replace_transmitter(harness, tmp_path)
+    create_sending_jobs(harness).reconcile_nonces()
+    harness.tick()
+    harness.mine()
+    harness.tick()
+    (push,) = harness.intents()
+    assert (push.state.value, harness.testbed.round) == ("mined", 1)
+    assert push.request.account.address == harness.testbed.transmitter
+
+    # If the old key returns, its next call uses the vacant nonce.
+    harness.restart(testbed=old_testbed)
+    harness.pushed()
+    assert (harness.intents()[-1].nonce, harness.testbed.round) == (nonce, 2)
+
+
+def test_signed_call_that_was_not_sent_stays_with_its_account(
+    sqlite_harness: Harness, tmp_path: Path
+):
+    """The process may have sent the bytes before it ended; a second transaction might land too."""
+    harness = sqlite_harness
+    assign_push(harness)
+    assert run_next_step(harness.context, harness.source.fetch_heads()) is not None
+    assert len(list_attempts(harness)) == 1
+    replace_transmitter(harness, tmp_path)
+    create_sending_jobs(harness).reconcile_nonces()
+    harness.tick()
+    (push,) = harness.intents()
+    assert push.state.value == "assigned"
+    assert push.request.account.address != harness.testbed.transmitter

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
+from oracle.store.outbox.records import NOOP, Attempt, CallRequest, Pause, PauseKind
 from oracle.txmgr.budget import (
     DAY_SECONDS,
     HOUR_SECONDS,
@@ -17,6 +17,7 @@ from tests.support.harness import CAPS, ETHER, Harness
 from tests.support.sending.faults import respond_with
 from tests.support.sending.in_flight import (
     GWEI,
+    assign_push,
     get_only_intent,
     list_attempt_fees,
     list_attempts,
@@ -83,6 +84,52 @@ def test_case_f29_exhausted_budget_allows_only_fee_bumps(
     harness.tick()
     mine_expensive_blocks(harness, GWEI)
     assert harness.testbed.round == 1
+
+
+def test_assigned_push_is_signed_within_a_lowered_cost_limit(sqlite_harness: Harness):
+    """The signer may have been unreachable for hours when the operator lowers the limit."""
+    harness = sqlite_harness
+    assign_push(harness)
+    limit = (get_only_intent(harness).max_cost_wei or 0) * 3 // 4
+    harness.restart(caps=replace(CAPS, cost_per_transaction=limit))
+    harness.tick()
+    (attempt,) = list_attempts(harness)
+    assert attempt.signed.gas_limit * attempt.signed.max_fee_wei <= limit
+
+
+def test_assigned_push_is_not_signed_above_a_lowered_daily_limit(sqlite_harness: Harness):
+    harness = sqlite_harness
+    assign_push(harness)
+    harness.restart(caps=replace(CAPS, cost_per_day=GWEI))
+    harness.tick()
+    mine_expensive_blocks(harness, GWEI)
+    harness.tick()
+    push = get_only_intent(harness)
+    assert (push.state.value, push.error_class, _list_all_attempts(harness)) == (
+        "planned",
+        "day_cap",
+        [],
+    )
+
+
+@pytest.mark.parametrize("kind", [PauseKind.OPERATOR, PauseKind.CONFIG, PauseKind.FUNDS])
+def test_assigned_push_is_not_signed_while_its_account_is_paused(
+    sqlite_harness: Harness, kind: PauseKind
+):
+    harness = sqlite_harness
+    assign_push(harness)
+    # Without ether, a pause for funds lasts.
+    harness.testbed.chain.rpc("anvil_setBalance", harness.context.account.address, "0x1")
+    with harness.context.write_transaction() as uow:
+        uow.outbox.accounts.pause(harness.context.account, kind, "a test", harness.context.stamp)
+    harness.restart()
+    harness.tick()
+    assert (harness.states(), _list_all_attempts(harness)) == (["assigned"], [])
+
+    harness.testbed.chain.rpc("anvil_setBalance", harness.context.account.address, hex(ETHER))
+    _set_account_paused(harness, is_paused=False)
+    harness.tick()
+    assert harness.states() == ["live"]
 
 
 def test_hourly_budget_is_restored_after_one_hour(sqlite_harness: Harness):
@@ -177,6 +224,12 @@ def _request_noop_call(harness: Harness, name: str = "another") -> None:
     request = CallRequest(account, account.address, NOOP, name, "0x")
     with harness.context.write_transaction() as uow:
         uow.outbox.intents.add(request, harness.context.stamp)
+
+
+def _list_all_attempts(harness: Harness) -> list[Attempt]:
+    with harness.store.read_transaction() as uow:
+        slots = uow.outbox.slots.list_unfinished(harness.context.account)
+        return [attempt for slot in slots for attempt in uow.outbox.slots.list_attempts(slot)]
 
 
 def _set_account_paused(harness: Harness, *, is_paused: bool) -> None:

@@ -112,6 +112,15 @@ def test_sender_is_paused_and_released(act: Act, url: str, capsys):
         assert uow.outbox.accounts.find_pause(ME) is None
 
 
+@pytest.mark.parametrize("kind", [PauseKind.FUNDS, PauseKind.SIGNER])
+def test_hold_replaces_a_pause_that_would_end_by_itself(act: Act, url: str, kind: PauseKind):
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.outbox.accounts.pause(ME, kind, "a test", NOW)
+    assert act("hold", ME.address, "--reason", "not tonight") == 0
+    with Store.open(url) as store, store.read_transaction() as uow:
+        assert uow.outbox.accounts.find_pause(ME) == (PauseKind.OPERATOR, "not tonight")
+
+
 def test_cancelling_a_call_without_a_nonce_requires_confirmation(act: Act, url: str, capsys):
     assert act("cancel", 1) == 2
     assert "use --yes to proceed" in capsys.readouterr().err
