@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
-from oracle.rpc.fanout import expect_response_format, parse_quantity
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
@@ -204,17 +203,16 @@ def _is_bump_due(
 def _has_bump_interval_passed(
     context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, heads: Heads
 ) -> bool:
-    """Return whether `bump_seconds` of chain time have passed since the last attempt."""
-    block = context.sender_account.pool_view.request(
-        "eth_getBlockByNumber", hex(unconfirmed_nonce.sent_block), False
+    """Return whether `bump_seconds` of chain time have passed since the last attempt.
+
+    The time of the attempt is that of an indexed block, because an endpoint that has stalled lacks
+    the newest blocks.
+    """
+    with context.store.read_transaction() as uow:
+        block = uow.blocks.find_highest_up_to(unconfirmed_nonce.sent_block)
+    return (
+        block is not None and heads.latest.time - block.time >= context.send_settings.bump_seconds
     )
-    if not isinstance(block, dict):
-        return False
-    with expect_response_format("a block"):
-        return (
-            heads.latest.time - parse_quantity(block["timestamp"])
-            >= context.send_settings.bump_seconds
-        )
 
 
 def _compute_bump_gas(

@@ -53,8 +53,8 @@ def preflight(
 
     The call works if more witnesses report success than a revert. It is refused if more witnesses
     report a revert, and enough of them report the same revert. Otherwise the outcome is UNKNOWN.
-    The highest gas estimate is used, unless it far exceeds another estimate that suffices on every
-    endpoint, so that an absurd estimate of one endpoint cannot block a call.
+    The highest gas estimate is used, unless it far exceeds another estimate that suffices for most
+    witnesses, so that an absurd estimate of one endpoint cannot block a call.
     """
     result_by_endpoint = {
         endpoint: _simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers
@@ -221,18 +221,23 @@ def _record_votes(
 
 
 def _verify_gas_estimate(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
-    """Return whether the call works with this gas estimate on every endpoint that answers."""
+    """Return whether the call works with this gas estimate for most of the witnesses."""
     gas_with_margin = max(add_gas_margin(gas), compute_floor_gas(call.calldata))
-    success_count = 0
+    refusing_endpoints: list[str] = []
+    successful_endpoints: list[str] = []
     for endpoint in pool_view.callers:
         try:
             endpoint.request("eth_call", {**call.params, "gas": hex(gas_with_margin)}, "latest")
         except CallRefusedError:
-            return False
+            refusing_endpoints.append(endpoint.name)
         except TransientError:
             continue
-        success_count += 1
-    return success_count > 0
+        else:
+            successful_endpoints.append(endpoint.name)
+    quorum = pool_view.quorum
+    return quorum.count_witnesses(successful_endpoints) > quorum.count_witnesses(
+        refusing_endpoints
+    )
 
 
 def _simulate_call(

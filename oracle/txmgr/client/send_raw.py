@@ -15,17 +15,22 @@ from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
 class SendOutcome(StrEnum):
-    """An endpoint's classified response; the transaction is watched in any case."""
+    """An endpoint's classified response; the transaction is watched in any case.
+
+    If endpoints disagree, the first of these outcomes counts (`_choose_best_result`). Demands for
+    more gas or a higher fee precede `nonce_too_low`, which prevents fee bumps: one endpoint may
+    return it falsely, and before each bump the daemon checks whether the nonce is used.
+    """
 
     SENT = "sent"
     ALREADY = "already"  # already in the pool; counts as sent
-    NONCE_TOO_LOW = "nonce_too_low"  # a transaction with this nonce was mined
     NONCE_TOO_HIGH = "nonce_too_high"
     UNDERPRICED_REPLACEMENT = "underpriced_replacement"  # the earlier attempt stays in the pool
     UNDERPRICED = "underpriced"
     FUNDS = "funds"
     CAP = "cap"  # the endpoint's own cap on fees
     INTRINSIC = "intrinsic"
+    NONCE_TOO_LOW = "nonce_too_low"  # a transaction with this nonce was mined
     POOL = "pool"
     CHAIN = "chain"
     MALFORMED = "malformed"

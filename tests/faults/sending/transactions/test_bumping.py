@@ -14,7 +14,7 @@ from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_lowest_nonce
 from tests.support.harness import CAPS, Harness
 from tests.support.sending.background_calls import send_background_call
-from tests.support.sending.faults import return_error
+from tests.support.sending.faults import freeze_at_block, return_error
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -27,7 +27,7 @@ from tests.support.sending.in_flight import (
     reject_known_transactions,
     send_unmined_push,
 )
-from tests.support.sending.proxy import SEND, Proxy
+from tests.support.sending.proxy import EVERY, SEND, Proxy
 from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 FEE = st.integers(0, 10_000 * GWEI)
@@ -234,6 +234,39 @@ def test_attempt_with_a_used_nonce_gets_no_fee_bump(
     harness.tick()
 
     assert len(list_attempts(harness)) == 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_false_nonce_too_low_of_one_endpoint_does_not_prevent_a_fee_bump(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
+):
+    harness = proxied_harness
+    send_unmined_push(harness)
+    proxies[place].rule(SEND, return_error("nonce too low"))
+    mine_expensive_blocks(harness, 5 * GWEI, 2)
+    harness.tick()
+    mine_expensive_blocks(harness, 5 * GWEI)
+    harness.tick()
+
+    assert len(list_attempts(harness)) == 2
+
+
+def test_stalled_endpoint_does_not_prevent_a_fee_bump(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = proxied_harness
+    chain = harness.testbed.chain
+    reject_known_transactions(*proxies)
+    send_unmined_push(harness, SendSettings(bump_seconds=60))
+    # The first endpoint lacks the block at which the transaction was sent.
+    proxies[0].rule(EVERY, freeze_at_block(chain.block - 1))
+    for _ in range(3):
+        chain.later(30)
+        chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+        chain.mine()
+        harness.tick()
+
+    assert len(list_attempts(harness)) == 2
 
 
 def test_operator_bump_immediately_sends_a_higher_fee(

@@ -5,6 +5,7 @@ import pytest
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.budget import compute_gas_limit
 from oracle.txmgr.client.fee_quote import compute_floor_gas
+from tests.faults.sending.conftest import OpenProxy
 from tests.support.harness import Harness
 from tests.support.sending.faults import Answer, Fault, Question, respond_with, return_error
 from tests.support.sending.in_flight import get_only_intent, list_attempts, list_slots
@@ -126,6 +127,20 @@ def test_absurd_gas_estimate_of_one_endpoint_does_not_delay_push(
     # With less gas it would have failed, with more it would still be waiting.
     assert 50_000 < (get_only_intent(harness).gas_limit or 0) < 10**6
     assert list_slots(harness)[0].succeeded
+
+
+def test_absurd_gas_estimate_that_one_of_three_endpoints_insists_on_does_not_delay_push(
+    sqlite_harness: Harness, open_proxy: OpenProxy
+):
+    harness = sqlite_harness
+    proxies = [open_proxy() for _ in range(3)]
+    harness.restart(urls=[endpoint_proxy.url for endpoint_proxy in proxies])
+    proxies[2].rule(_ESTIMATE, respond_with(hex(10**9)))
+    proxies[2].rule(
+        "eth_call", return_error("out of gas"), when=lambda call: "gas" in call["params"][0]
+    )
+    harness.pushed()
+    assert (get_only_intent(harness).gas_limit or 0) < 10**6
 
 
 @pytest.mark.parametrize("place", [0, 1])
