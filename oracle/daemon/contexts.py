@@ -82,8 +82,8 @@ class ReporterContexts:
         for call_type in (AccuseCall, ExecuteKickCall, ClearKickCall, RetryKickCall):
             registry.register(call_type(self.kickouts))
         registry.register(BringObjectionCall(self.kickouts))
-        registry.register(BringWordsCall(self.quorum))
-        registry.register(BindNodesCall(self.quorum))
+        registry.register(BringWordsCall(self.quorum, self.hot_set))
+        registry.register(BindNodesCall(self.quorum, self.hot_set))
 
     def start_signing_embargo(self) -> None:
         """Start a signing embargo, because another process has used nonces of the account."""

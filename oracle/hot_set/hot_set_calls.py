@@ -4,6 +4,7 @@ from typing_extensions import override
 
 from oracle.bindings.expected_events import ContractCall
 from oracle.chain.heads import Heads
+from oracle.hot_set.hot_set_context import HotSetContext
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
@@ -15,11 +16,12 @@ class _HotSetCall(ContractCall):
     """A call with proofs that the contract accepts only until it accepts the next round.
 
     The kinds of calls are registered even if no hot set is configured, because the outbox may
-    contain calls that were planned under an earlier configuration.
+    contain calls that were planned under an earlier configuration. These calls end unsent.
     """
 
-    def __init__(self, quorum: QuorumContext) -> None:
+    def __init__(self, quorum: QuorumContext, hot_set: HotSetContext | None) -> None:
         self._quorum = quorum
+        self._hot_set = hot_set
         self.retry_seconds = quorum.report_settings.period_seconds
 
     @override
@@ -28,9 +30,8 @@ class _HotSetCall(ContractCall):
     ) -> Decision:
         if stage is CallStage.ASSIGN:
             return Decision.proceed()
-        last_round = uow.rounds.find_last_provable_round()
-        if last_round is None or last_round.round != call.request.round:
-            end_reason = f"round {call.request.round} is no longer the last one, or was struck"
+        end_reason = self._find_end_reason(uow, call)
+        if end_reason is not None:
             return Decision.end(IntentState.SUPERSEDED, end_reason)
         if stage is CallStage.WAIT:
             return Decision.proceed()
@@ -43,6 +44,20 @@ class _HotSetCall(ContractCall):
                 heads, ("report in flight", "the report in flight makes the proof void")
             )
         return Decision.proceed()
+
+    def _find_end_reason(self, uow: UnitOfWork, call: Intent) -> str | None:
+        """Return why the call must not be sent any more, or None."""
+        if self._hot_set is None or call.request.contract != self._hot_set.address:
+            return "hot_set.address was changed or removed"
+        last_round = uow.rounds.find_last_provable_round()
+        if last_round is None or last_round.round != call.request.round:
+            return f"round {call.request.round} is no longer the last one, or was struck"
+        return None
+
+    @override
+    def find_max_market_fee(self, uow: UnitOfWork, call: Intent, heads: Heads) -> int | None:
+        """Return `hot_set.max_fee_wei`."""
+        return None if self._hot_set is None else self._hot_set.max_fee
 
 
 class BringWordsCall(_HotSetCall):

@@ -87,7 +87,7 @@ def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | Non
         contract_status.head.round != last_round.round
         or due_round is None
         or progress.is_complete(due_round.root)
-        or _is_fee_too_high(context)
+        or account_context.is_market_fee_above(context.max_fee)
     ):
         return None
     checked_seats = progress.bound_seats
@@ -123,15 +123,6 @@ def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | 
             up_to_block=block.number - rank.head_start_blocks,
             up_to_time=block.time - rank.head_start_seconds,
         )
-
-
-def _is_fee_too_high(context: HotSetContext) -> bool:
-    account_context = context.account_context
-    if context.max_fee >= account_context.sender_account.caps.fee_per_gas:
-        # The transaction manager applies the account's cap when it prices the call.
-        return False
-    fee_market = account_context.fetch_fee_market()
-    return fee_market.base_fee + fee_market.tip > context.max_fee
 
 
 def _plan_word_calls(

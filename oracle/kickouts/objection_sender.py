@@ -129,12 +129,18 @@ class BringObjectionCall(ContractCall):
             return Decision.wait_for_next_block(
                 heads, ("behind", "the database is behind the head")
             )
+        contract = self._context.objections_contract
+        if contract is None:
+            return Decision.wait_for_next_block(
+                heads, ("posts disabled", "objections.accept_posts is off")
+            )
         posted_objection = uow.objection_inbox.find_by_intent(call.id)
-        reason = (
-            "it is not in the inbox"
-            if posted_objection is None
-            else find_withdrawal_reason(self._context, uow, posted_objection)
-        )
+        if posted_objection is None:
+            reason: str | None = "it is not in the inbox"
+        elif call.request.contract != contract:
+            reason = "objections.address was changed"
+        else:
+            reason = find_withdrawal_reason(self._context, uow, posted_objection)
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
         return Decision.proceed()

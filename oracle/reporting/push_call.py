@@ -20,7 +20,7 @@ from oracle.quorum.statements import (
 )
 from oracle.reporting.leaf_storage import load_report_lanes
 from oracle.reporting.reporting_context import ReportingContext
-from oracle.reporting.submission import find_submission_obstacle
+from oracle.reporting.submission import decide_push_submission, find_submission_obstacle
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import PUSH, CallRequest, Intent, IntentState
 from oracle.store.report_repository import ReportState
@@ -161,6 +161,12 @@ class PushCall(ContractCall):
         if submission_obstacle is None:
             return Decision.proceed()
         return Decision.wait_for_next_block(heads, submission_obstacle)
+
+    @override
+    def find_max_market_fee(self, uow: UnitOfWork, call: Intent, heads: Heads) -> int | None:
+        """Return the fee that the change is worth at its present age."""
+        decision = decide_push_submission(self._context, uow, call, heads.latest.time)
+        return None if decision is None else decision.max_fee_per_gas
 
     @override
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:

@@ -31,20 +31,12 @@ def decide_report_submission(
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
-    if submission_decision.should_send and _is_current_fee_too_high(context, submission_decision):
+    if submission_decision.should_send and context.account_context.is_market_fee_above(
+        submission_decision.max_fee_per_gas
+    ):
         reason = "gas costs more than the change is worth yet"
         return replace(submission_decision, should_send=False, reason=reason)
     return submission_decision
-
-
-def _is_current_fee_too_high(context: ReportingContext, decision: SubmissionDecision) -> bool:
-    """Return whether the current fee exceeds the maximum fee for the report."""
-    if decision.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
-        # The cap is checked when the call is priced. It is not checked here, so that no endpoint
-        # needs to be queried.
-        return False
-    fee_market = context.account_context.fetch_fee_market()
-    return fee_market.base_fee + fee_market.tip > decision.max_fee_per_gas
 
 
 def find_submission_obstacle(

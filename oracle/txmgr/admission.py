@@ -225,7 +225,11 @@ def _select_due_intents(
 def _decide_calls_before_preflight(
     context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
-    """Return each call's decision by intent id, before any endpoint is queried."""
+    """Return each call's decision by intent id, before the call is simulated.
+
+    Raises:
+        TransientError: no endpoint returns the market's fee for a call with its own limit.
+    """
     with context.store.read_transaction() as uow:
         deadline_decisions = {
             intent.id: decide_on_deadline(context, uow, intent, heads) for intent in intents
@@ -239,6 +243,7 @@ def _decide_calls_before_preflight(
     for intent in timely_intents:
         reason = (
             find_head_start_reason(context, intent, heads)
+            or _find_market_fee_reason(context, intent, heads)
             if decision_by_intent[intent.id].is_accepted
             else None
         )
@@ -249,6 +254,20 @@ def _decide_calls_before_preflight(
         for intent_id, decision in deadline_decisions.items()
         if decision is not None
     }
+
+
+def _find_market_fee_reason(
+    context: AccountContext, intent: Intent, heads: Heads
+) -> Reason | None:
+    """Return why a call waits for a cheaper block, although the account's cap allows it, or None.
+
+    The fee may have risen a hundredfold since the call was planned.
+    """
+    with context.store.read_transaction() as uow:
+        max_fee = context.registry.get_kind(intent).find_max_market_fee(uow, intent, heads)
+    if max_fee is None or not context.is_market_fee_above(max_fee):
+        return None
+    return "not_worth", f"gas costs more than {max_fee} wei, which this call is worth now"
 
 
 def _build_simulated_call(context: AccountContext, intent: Intent, heads: Heads) -> SimulatedCall:

@@ -133,6 +133,14 @@ class CallKind(Protocol):
         del heads
         return call.request.calldata
 
+    def find_max_market_fee(self, uow: UnitOfWork, call: Intent, heads: Heads) -> int | None:
+        """Return the market's fee, in wei per gas, above which the call waits.
+
+        The result is None if only the account's cap applies.
+        """
+        del uow, call, heads
+        return None
+
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
         """Decide about a call whose simulation failed; the method may use the network.
 

@@ -19,12 +19,14 @@ from oracle.store.outbox.records import (
     SignedCall,
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
+from oracle.txmgr.admission import defer_or_end_call, preflight_calls
 from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
+from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, add_gas_margin
-from oracle.txmgr.client.preflight import PreflightOutcome, count_preflight_result, preflight
+from oracle.txmgr.client.preflight import preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult
-from oracle.txmgr.deferral import apply_decision, decide_on_deadline, handle_refused_call
+from oracle.txmgr.deferral import apply_decision, decide_on_deadline
 from oracle.txmgr.fee_bump import send_newest_attempt
 from oracle.txmgr.signing_queue import sign_call
 from oracle.txmgr.unconfirmed import (
@@ -114,12 +116,11 @@ def _replace_call(
     heads: Heads,
 ) -> StepResult | None:
     request, slot = ready_intent.request, unconfirmed_nonce.slot
-    preflight_result = context.preflight(request.calldata, request.contract)
-    count_preflight_result(request.kind, preflight_result)
-    if preflight_result.outcome is not PreflightOutcome.OK:
-        return handle_refused_call(context, ready_intent, preflight_result, heads)
+    (check,) = preflight_calls(context, [ready_intent], heads, CallStage.SIGN)
+    if not check.is_call_admissible:
+        return defer_or_end_call(context, check, heads)
     gas_limit = compute_gas_limit(
-        preflight_result.gas, request.calldata, fetch_block_gas_limit(context)
+        check.gas_estimate, request.calldata, fetch_block_gas_limit(context)
     )
     replacement = (
         None

@@ -325,6 +325,20 @@ class AccountContext:
         """
         return fetch_fee_market(self.get_synced_pool_view(), self.sender_account.caps)
 
+    def is_market_fee_above(self, max_fee: int) -> bool:
+        """Return whether the market's fee exceeds `max_fee`, in wei per gas.
+
+        The result is False if `max_fee` is not below the account's cap, which is checked when a
+        call is priced. No endpoint is then queried.
+
+        Raises:
+            TransientError: no endpoint answers.
+        """
+        if max_fee >= self.sender_account.caps.fee_per_gas:
+            return False
+        fee_market = self.fetch_fee_market()
+        return fee_market.base_fee + fee_market.tip > max_fee
+
     def quote_fees(self, cap: int | None = None) -> Fees | None:
         """Return the fees of a transaction that is sent now, or None if the caps are too low.
 

@@ -22,6 +22,7 @@ from oracle.txmgr.context import TransmitterRank
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import score_nodes_in_order
 from tests.support.harness import Harness, run_next_step
+from tests.support.sending.in_flight import mine_expensive_blocks
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,
@@ -47,6 +48,8 @@ def keep_hot_set(harness: Harness, max_rounds: int = 120, **equipment: Any) -> A
 
 @pytest.fixture
 def words(sqlite_harness: Harness) -> Any:
+    # An earlier test's base fee persists.
+    mine_expensive_blocks(sqlite_harness, 0)
     return keep_hot_set(sqlite_harness)
 
 
@@ -313,3 +316,48 @@ def test_hot_set_is_not_updated_while_fees_are_too_high(sqlite_harness: Harness,
     heads = harness.source.fetch_heads()
     assert plan_hot_set_calls(replace(harness.hot_set, max_fee=1), heads) is None
     assert plan_hot_set_calls(harness.hot_set, heads) is not None
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_planned_words_are_not_sent_after_the_hot_set_is_removed_or_replaced(
+    sqlite_harness: Harness, words: Any, *, is_replaced: bool
+):
+    harness = sqlite_harness
+    run_round_without_keeper(harness)
+    harness.repeat(plan_hot_set_calls)
+    if is_replaced:
+        keep_hot_set(harness)
+    else:
+        harness.restart(equipment={})
+    harness.repeat(run_next_step)
+    (call,) = harness.intents(UPDATE_WORDS)
+    assert (call.state.value, call.error_text) == (
+        "superseded",
+        "hot_set.address was changed or removed",
+    )
+    assert rounds_in(words) == [0]
+
+
+def test_planned_words_wait_if_the_fee_rises_before_they_are_signed(
+    sqlite_harness: Harness, words: Any
+):
+    harness = sqlite_harness
+    run_round_without_keeper(harness)
+    harness.contexts = replace(
+        harness.contexts, hot_set=replace(harness.hot_set, max_fee=10**9)
+    ).with_account(harness.context)
+    mine_expensive_blocks(harness, 1000)
+    harness.index()
+    harness.repeat(plan_hot_set_calls)
+    mine_expensive_blocks(harness, 50 * 10**9)
+    harness.index()
+    harness.repeat(run_next_step)
+    (call,) = harness.intents(UPDATE_WORDS)
+    assert (call.state.value, call.error_class) == ("planned", "not_worth")
+    assert rounds_in(words) == [0]
+
+    mine_expensive_blocks(harness, 1000)
+    harness.index()
+    harness.repeat(run_next_step)
+    harness.mine()
+    assert rounds_in(words) == [1]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from oracle.bindings.objections import CONTRACT
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES
 from oracle.kickouts.objection_intake import RESERVED_GAS, IntakeSettings, ObjectionIntake
@@ -134,11 +135,26 @@ def test_posted_objection_in_reorged_block_is_resent(hearing: Hearing):
     )
 
 
-def test_posted_objection_waits_while_sending_is_disabled(hearing: Hearing):
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_posted_objection_waits_while_sending_is_disabled(hearing: Hearing, *, is_planned: bool):
     post(hearing)
+    if is_planned:
+        hearing.harness.repeat(plan_objection_call)
     hearing.harness.restart(objections=None)
     work(hearing)
-    assert get_only_posted(hearing).intent_id is None
+    assert hearing.harness.states(SUBMIT_OBJECTION) == ["planned"] * is_planned
     hearing.harness.restart(objections=Address(hearing.contract.address.lower()))
     send_posted_objections(hearing)
     assert count_objected(hearing) == 1
+
+
+def test_planned_objection_is_withdrawn_if_the_objections_contract_changes(hearing: Hearing):
+    harness = hearing.harness
+    post(hearing)
+    harness.repeat(plan_objection_call)
+    other_contract = hearing.testbed.chain.deploy(CONTRACT, hearing.testbed.oracle.address)
+    harness.restart(objections=Address(other_contract.address.lower()))
+    work(hearing)
+    assert harness.states(SUBMIT_OBJECTION) == ["superseded"]
+    assert get_only_posted(hearing).ended_reason == "objections.address was changed"
+    assert count_objected(hearing) == 0

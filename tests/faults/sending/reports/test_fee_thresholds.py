@@ -10,7 +10,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PUSH
 from tests.integration.evm.test_kickout_on_chain import group
 from tests.support.harness import SETTINGS, Harness, run_next_step
-from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
+from tests.support.sending.in_flight import GWEI, mine_expensive_blocks, run_until_assigned
 
 HEARTBEAT = 3600
 
@@ -96,6 +96,29 @@ def test_planned_push_is_reevaluated_before_it_gets_a_nonce(patient_harness: Har
     with harness.context.write_transaction() as uow:
         uow.holds.release(push.request.period or 0, harness.context.stamp)
     harness.mine()
+    harness.index()
+    harness.repeat(run_next_step)
+    assert harness.states()[-1] == "live"
+
+
+@pytest.mark.parametrize("has_nonce", [False, True])
+def test_planned_push_waits_if_the_fee_rises_before_it_is_signed(
+    patient_harness: Harness, *, has_nonce: bool
+):
+    harness = patient_harness
+    harness.period()
+    mine_expensive_blocks(harness, 1000)
+    harness.index()
+    assert plan_pushes(harness)[-1] == "push planned"
+    if has_nonce:
+        run_until_assigned(harness)
+    mine_expensive_blocks(harness, 50 * GWEI)
+    harness.index()
+    harness.repeat(run_next_step)
+    push = harness.intents(PUSH)[-1]
+    assert (push.state.value, push.error_class, push.nonce) == ("planned", "not_worth", None)
+
+    mine_expensive_blocks(harness, 1000)
     harness.index()
     harness.repeat(run_next_step)
     assert harness.states()[-1] == "live"
