@@ -238,8 +238,8 @@ def tune_garbage_collection() -> None:
 
     A window creates and drops some ten thousand events and rows, which are never part of a
     reference cycle. By default, Python searches all objects for cycles after every 700
-    allocations, which took a third of the time of a backfill (benchmarks/backfill.py).
+    allocations, which took a third of the time of a backfill (benchmarks/backfill.py). Garbage is
+    not collected first, because a start leaves almost none, and searching all nodes takes long.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD)
