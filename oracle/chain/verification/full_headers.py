@@ -90,6 +90,13 @@ class FullHeader:
             for transaction in transactions
         ]
 
+    def count_transactions(self) -> int:
+        """Return the number of the block's transactions, or 0 if their list is malformed."""
+        try:
+            return len(self.decode_tx_hashes())
+        except ValueError:
+            return 0
+
     def encode_tx_hashes_json(self) -> Buffer:
         """Return the block's transaction hashes as JSON, without validating them.
 

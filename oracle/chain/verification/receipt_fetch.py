@@ -21,8 +21,9 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 from oracle.telemetry.logger import get_logger
 
-# Blocks per batch. The receipts of a full block can take several megabytes.
-_BATCH_BLOCKS = 25
+# Maximum number of receipts per batch, unless a single block has more. A receipt takes some
+# kilobytes.
+_BATCH_RECEIPTS = 1_000
 # After one of these errors, an endpoint counts as not serving block receipts if it has never
 # returned any.
 _NOT_SERVED_ERRORS = {
@@ -113,8 +114,7 @@ def prove_receipts_natively(
 def _fetch_all_receipts(
     endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
 ) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
-    for start in range(0, len(blocks), _BATCH_BLOCKS):
-        batch = blocks[start : start + _BATCH_BLOCKS]
+    for batch in _split_into_batches(blocks):
         batch_receipts = _fetch_receipt_batch(endpoint, batch, read_raw)
         for block, block_receipts in zip(batch, batch_receipts, strict=True):
             yield (
@@ -123,6 +123,20 @@ def _fetch_all_receipts(
                 if isinstance(block_receipts, ProvenReceipts)
                 else sort_receipts(endpoint, block, block_receipts),
             )
+
+
+def _split_into_batches(blocks: Sequence[FullHeader]) -> Iterator[list[FullHeader]]:
+    batch: list[FullHeader] = []
+    receipt_count = 0
+    for block in blocks:
+        block_receipt_count = block.count_transactions()
+        if batch and receipt_count + block_receipt_count > _BATCH_RECEIPTS:
+            yield batch
+            batch, receipt_count = [], 0
+        batch.append(block)
+        receipt_count += block_receipt_count
+    if batch:
+        yield batch
 
 
 def _fetch_receipt_batch(

@@ -1,4 +1,7 @@
-"""Receipts whose log indexes start at 0 each, as in Ganache, give the index in the block."""
+"""Receipts of blocks: the indexes of their logs, and the number of receipts in a batch."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -71,3 +74,27 @@ def test_log_index_in_a_receipt_is_not_trusted():
         for receipt in receipts
         for log in receipt.logs
     ] == [("0x0", "0x0", True), ("0x1", "0x1", True), ("0x2", "0x1", True)]
+
+
+def test_batch_has_at_most_a_thousand_receipts_or_one_block(monkeypatch: pytest.MonkeyPatch):
+    tree = BlockTree()
+    # The batches are blocks 1 and 2, block 3, and blocks 4 to 6.
+    counts = (400, 600, 1_200, 300, 300, 300)
+    for count in counts:
+        tree.mine([speaking(1)] * count)
+    batch_sizes = list[int]()
+
+    def call_batch(self: JsonRpcClient, method: str, params: Sequence[Any], *options: Any) -> Any:
+        if method == "eth_getBlockReceipts":
+            batch_sizes.append(len(params))
+        return original_call_batch(self, method, params, *options)
+
+    original_call_batch = JsonRpcClient.call_batch
+    monkeypatch.setattr(JsonRpcClient, "call_batch", call_batch)
+    with serve_endpoint(Provider(tree)) as served:
+        endpoint = Endpoint(JsonRpcClient(served.url))
+        headers = fetch_required_headers(endpoint, range(1, 7))
+        fetched = list(fetch_receipts(endpoint, [headers[number] for number in range(1, 7)]))
+
+    assert [len(receipts) for _, receipts in fetched] == list(counts)
+    assert batch_sizes == [2, 1, 3]
