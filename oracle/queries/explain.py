@@ -89,7 +89,6 @@ class Explanation:
     node_scores: NodeScores
     # Rank of the node by QoS, from 1. It is None if the node has no QoS.
     place: int | None
-    pool: bytes
     scores: list[ScoreEntry]
     # Rule set of each score whose rule set is stored, by the score's `seq`.
     rule_set_by_score: dict[int, RuleSet]
@@ -123,6 +122,13 @@ class Explanation:
     def rules(self) -> Rules:
         """Return the rules that the node is scored by."""
         return self.population.rules
+
+    @property
+    def pool(self) -> bytes:
+        """Return the scores of the score pool, or of the window under legacy rules."""
+        if self.rules.legacy is None:
+            return self.node.pool
+        return bytes(entry.score for entry in self.scores)
 
     @property
     def lane(self) -> int:
@@ -246,7 +252,6 @@ def explain_score(
             node=node,
             node_scores=node_scores,
             place=rank,
-            pool=node.pool if rules.legacy is None else bytes(entry.score for entry in scores),
             scores=scores,
             rule_set_by_score=uow.scores.get_rule_set_by_seq(
                 address, [entry.seq for entry in scores]

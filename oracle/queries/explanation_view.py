@@ -58,7 +58,7 @@ def build_explanation_view(
         objection_delay=explanation.objection_delay,
         downloads=[
             DownloadView(**request._asdict(), state=state)
-            for request, state in list_download_requests(node, population.time)
+            for request, state in list_download_requests(node, explanation.as_of.time)
         ],
         on_chain=explanation.on_chain_lane,
         sent=explanation.reported_lane,

@@ -50,7 +50,6 @@ def explain_after(history: History, rules: Rules = CRYNUX, later: int = 0) -> Ex
         node=current_node,
         node_scores=population.compute_node_scores(current_node),
         place=1,
-        pool=current_node.pool,
         scores=scores[len(scores) - min(len(scores), rules.pool_size) :],
         rule_set_by_score={},
         changes=[
