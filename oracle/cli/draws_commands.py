@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
+    ConfigOption,
+    JsonOption,
+    load_config,
+    print_model,
+)
 from oracle.daemon.records import open_records
 from oracle.queries.selection.draw_history import (
     DrawEntry,
@@ -28,6 +35,7 @@ _SettledOption = Annotated[
     typer.Option(
         "--last",
         min=0,
+        max=MAX_STORED_NUMBER,
         metavar="N",
         help="Number of settled draws to add, newest first.",
     ),

@@ -14,6 +14,7 @@ from oracle.bindings.objections import ObjectionsContract, encode_signed_objecti
 from oracle.chain.hex_names import parse_address
 from oracle.cli.options import (
     DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
     ConfigOption,
     DryRunOption,
     JsonOption,
@@ -70,7 +71,13 @@ def list_objections(
     config: ConfigOption = DEFAULT_CONFIG,
     *,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Maximum number of objections, newest first.")
+        int,
+        typer.Option(
+            "--limit",
+            min=1,
+            max=MAX_STORED_NUMBER,
+            help="Maximum number of objections, newest first.",
+        ),
     ] = _DEFAULT_LIMIT,
     as_json: JsonOption = False,
 ) -> None:

@@ -46,6 +46,9 @@ DryRunOption = Annotated[
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not prompt for confirmation.")]
 
+# The largest whole number that both databases store.
+MAX_STORED_NUMBER = 2**63 - 1
+
 DEFAULT_CONFIG = Path("config/local.toml")
 _STDIN = "-"
 

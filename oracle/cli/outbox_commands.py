@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from oracle.cli import outbox_actions, outbox_rebuild
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
+    ConfigOption,
+    JsonOption,
+    load_config,
+    print_model,
+)
 from oracle.cli.outbox_actions import CallArgument
 from oracle.daemon.records import open_records
 from oracle.daemon.wall_clock import unix_seconds
@@ -186,7 +193,12 @@ def list_intents(
     ] = None,
     limit: Annotated[
         int,
-        typer.Option("--limit", min=1, help="Maximum number of intents, newest first."),
+        typer.Option(
+            "--limit",
+            min=1,
+            max=MAX_STORED_NUMBER,
+            help="Maximum number of intents, newest first.",
+        ),
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:

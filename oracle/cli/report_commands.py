@@ -13,6 +13,7 @@ import typer
 from oracle.bindings.qos_roots import RootsContract
 from oracle.cli.options import (
     DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
     ConfigOption,
     DryRunOption,
     JsonOption,
@@ -63,6 +64,7 @@ _PeriodOption = Annotated[
     typer.Option(
         "--period",
         min=0,
+        max=MAX_STORED_NUMBER,
         metavar="P",
         help="Period to show in full. Default: list the newest reports.",
     ),
@@ -179,6 +181,8 @@ def release_report(
         int | None,
         typer.Argument(
             metavar="PERIOD",
+            min=0,
+            max=MAX_STORED_NUMBER,
             help="Period of the report to release. Default: list the held reports.",
         ),
     ] = None,
@@ -227,7 +231,13 @@ def _print_held_reports(records: Records, *, as_json: bool) -> None:
 @report.command(epilog="Example: qos-oracle report verify 42")
 def verify(
     round_number: Annotated[
-        int, typer.Argument(metavar="ROUND", min=1, help="Number of the round accepted on-chain.")
+        int,
+        typer.Argument(
+            metavar="ROUND",
+            min=1,
+            max=MAX_STORED_NUMBER,
+            help="Number of the round accepted on-chain.",
+        ),
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,
@@ -334,7 +344,10 @@ def _print_leaf_difference(difference: LeafDifference, own_title: str, other_tit
 )
 def diff(
     period: Annotated[
-        int, typer.Argument(metavar="PERIOD", min=0, help="Period of the report to compare.")
+        int,
+        typer.Argument(
+            metavar="PERIOD", min=0, max=MAX_STORED_NUMBER, help="Period of the report to compare."
+        ),
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     *,

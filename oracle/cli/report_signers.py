@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from oracle.bindings.qos_roots import RootsContract, RootsStatus
-from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
+from oracle.cli.options import (
+    DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
+    ConfigOption,
+    JsonOption,
+    load_config,
+    print_model,
+)
 from oracle.daemon.chain_endpoints import open_checked_chain
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_records
@@ -39,6 +46,7 @@ def show_signers(
         typer.Option(
             "--round",
             min=1,
+            max=MAX_STORED_NUMBER,
             metavar="N",
             help=("Number of the round. Default: the round that is signed next."),
         ),

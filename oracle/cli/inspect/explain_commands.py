@@ -12,6 +12,7 @@ import typer
 from oracle.cli.inspect.explain_full import render_full_explanation, render_on_chain_score_line
 from oracle.cli.options import (
     DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
     ConfigOption,
     JsonOption,
     NodeArgument,
@@ -62,7 +63,13 @@ _AtBlockOption = Annotated[
 ]
 _RoundOption = Annotated[
     int | None,
-    typer.Option("--round", metavar="R", min=1, help="Round whose as-of block is explained."),
+    typer.Option(
+        "--round",
+        metavar="R",
+        min=1,
+        max=MAX_STORED_NUMBER,
+        help="Round whose as-of block is explained.",
+    ),
 ]
 _FullOption = Annotated[
     bool,

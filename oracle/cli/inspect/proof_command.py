@@ -10,6 +10,7 @@ from oracle.bindings.qos_roots import RootsContract
 from oracle.chain.proofs.keccak import keccak
 from oracle.cli.options import (
     DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
     ConfigOption,
     JsonOption,
     NodeArgument,
@@ -48,6 +49,7 @@ _RoundOption = Annotated[
         "--round",
         metavar="R",
         min=1,
+        max=MAX_STORED_NUMBER,
         help="Round in which the score is proven. Default: the newest accepted round.",
     ),
 ]

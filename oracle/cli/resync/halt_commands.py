@@ -6,6 +6,7 @@ import typer
 
 from oracle.cli.options import (
     DEFAULT_CONFIG,
+    MAX_STORED_NUMBER,
     ConfigOption,
     DryRunOption,
     JsonOption,
@@ -40,7 +41,10 @@ def list_halts(
     *,
     as_json: JsonOption = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Maximum number of halts, newest first.")
+        int,
+        typer.Option(
+            "--limit", min=1, max=MAX_STORED_NUMBER, help="Maximum number of halts, newest first."
+        ),
     ] = _DEFAULT_LIMIT,
 ) -> None:
     """List halts, newest first, and who cleared them and why."""
