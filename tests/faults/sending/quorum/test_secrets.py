@@ -22,11 +22,11 @@ from oracle.errors import InputError
 from oracle.signing.keystore import unlock_keystore
 from oracle.signing.local import KeySigner
 from oracle.telemetry import metrics
-from tests.support.harness import key_files
+from tests.support.harness import create_key_files
 
 @pytest.fixture
 def files(tmp_path):
-    return key_files(tmp_path, "signer")
+    return create_key_files(tmp_path, "signer")
 
 @pytest.fixture
 def key(files):
@@ -47,7 +47,7 @@ def test_program(key):
     subprocess.run([sys.executable, "-c", f"print('{key.hex()}')"], capture_output=True)
 def test_daemon(tmp_path):
     # Only made here: what opens it is the other process.
-    made = key_files(tmp_path, "signer")
+    made = create_key_files(tmp_path, "signer")
     script = "import sys; from pathlib import Path; "
     script += "from oracle.signing.keystore import unlock_keystore; "
     script += "print(unlock_keystore(*map(Path, sys.argv[1:])).hex())"
