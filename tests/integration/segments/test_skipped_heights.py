@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults.block_faults import HEADER_METHODS
@@ -81,6 +81,11 @@ def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
 @pytest.mark.nightly
 @settings(examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(skipped=gaps, fetch_mode=manners, fork=forks)
+@example(
+    skipped=[*[0] * 6, 1, 1, 0, 0],
+    fetch_mode=ReadOptions(4, 0, 1, has_tags=False),
+    fork=Fork(4, [0, 0, 0, FAR, 1, 0, 0, 1, 1, 0, 1, 1, 0, 2, 0, FAR, FAR, *[0] * 2 * FINALITY]),
+)
 def test_rows_do_not_depend_on_window_size_at_skipped_heights(
     skipping: Callable[[int], Skipping],
     skipped: Sequence[int],

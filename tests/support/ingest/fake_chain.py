@@ -1,5 +1,6 @@
 """A chain of real blocks with the traffic of a small network, and endpoints that serve it."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -65,19 +66,26 @@ class FakeChain:
         return provider
 
     def live(self, blocks: int, on: Block | None = None, seconds: int = 12) -> Block:
-        """Mine blocks in which nodes come and go and tasks run; many blocks are empty.
+        """Mine blocks in which nodes come and go and tasks run; many blocks are empty."""
+        return self.live_after_gaps([0] * blocks, on, seconds)
+
+    def live_after_gaps(
+        self, gaps: Sequence[int], on: Block | None = None, seconds: int = 12
+    ) -> Block:
+        """Mine a block after each of these numbers of skipped heights, as `live` does.
 
         Rounds are numbered in the order of the branch, as the contract numbers them.
         """
         last = on or self.head
         round_number = self._count_rounds(last)
-        for _ in range(blocks):
+        for gap in gaps:
             events = self.traffic.block()
             for place, event in enumerate(events):
                 if isinstance(event, RoundAccepted):
                     round_number += 1
                     events[place] = replace(event, round=round_number)
-            last = self.tree.mine(build_transactions(events), last, seconds)
+            number = last.number + 1 + gap
+            last = self.tree.mine(build_transactions(events), last, seconds, number=number)
         return self.show(last)
 
     def _count_rounds(self, head: Block) -> int:

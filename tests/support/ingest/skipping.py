@@ -9,7 +9,6 @@ from devnet.fakechain.tree import get_branch
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from tests.support.ingest.dumping import dump_database_rows
-from tests.support.ingest.event_encoding import build_transactions
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.forked import drop_local_rows
 from tests.support.ingest.indexer import FINALITY, Indexer, limit_ranges
@@ -33,11 +32,7 @@ class Skipping:
 
     def grow(self, skipped: Sequence[int], on: Block | None = None) -> Block:
         """Mine one block after each of these numbers of skipped heights."""
-        last = on or self.chain.head
-        for gap in skipped:
-            block_txs = build_transactions(self.chain.traffic.block())
-            last = self.chain.tree.mine(block_txs, last, number=last.number + 1 + gap)
-        return self.chain.show(last)
+        return self.chain.live_after_gaps(skipped, on)
 
     def part(self, depth: int) -> Block:
         """Return the block `depth` blocks below the head, but not below the final block."""
