@@ -62,7 +62,7 @@ def test_rewind_outside_indexed_range_is_rejected(store: Store, to_block: int):
     follower = Follower(mine_blocks(BLOCKS), store, start_block=11)
     follower.catch_up()
 
-    with pytest.raises(InputError, match=r"from 10 .* to 99"):
+    with pytest.raises(InputError, match="from 10 to 99"):
         rewind_to_block(follower.chain, store, follower.folder, to_block, RebuildOptions())
 
 
