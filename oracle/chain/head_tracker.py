@@ -48,6 +48,7 @@ MAX_UNCHECKED_BLOCKS = 2
 # An endpoint confirms its head if it returns a block at one of this many heights above the other
 # witness's head.
 _NEXT_HEIGHTS = 10
+_PARENT_REQUESTS = 2
 
 
 class StallDetector:
@@ -344,19 +345,31 @@ class HeadClaims:
         """
         end_number = min(heads.latest.number, lower_number + _NEXT_HEIGHTS)
         next_blocks = self._fetch_blocks(heads, range(lower_number + 1, end_number + 1))
-        return any(next_blocks)
+        return any(next_blocks or ())
 
     def _shows_parent(self, heads: Heads) -> bool:
-        """Return whether an endpoint returns its newest block and the parent of this block."""
+        """Return whether an endpoint returns its newest block and the parent of this block.
+
+        An error proves nothing. Behind a load balancer, a server may lack a block that another
+        server has just shown, so a missing block is requested twice.
+        """
         newest = heads.latest
         if newest.number == 0:
             return True
         heights = range(max(0, newest.number - _NEXT_HEIGHTS), newest.number)
-        blocks = self._fetch_blocks(heads, heights)
-        return any(block is not None and block.hash == newest.parent_hash for block in blocks)
+        for _ in range(_PARENT_REQUESTS):
+            blocks = self._fetch_blocks(heads, heights)
+            if blocks is None or any(
+                block is not None and block.hash == newest.parent_hash for block in blocks
+            ):
+                return True
+        return False
 
-    def _fetch_blocks(self, heads: Heads, heights: range) -> list[BlockRef | None]:
-        """Return an endpoint's blocks at these heights; none if it does not return its newest."""
+    def _fetch_blocks(self, heads: Heads, heights: range) -> list[BlockRef | None] | None:
+        """Return an endpoint's blocks at these heights, or None if it answers with an error.
+
+        The list is empty if the endpoint does not return its newest block.
+        """
         newest = heads.latest
         try:
             *blocks, newest_block = self._endpoints.run_with_endpoint(
@@ -364,5 +377,5 @@ class HeadClaims:
                 only_endpoint=heads.endpoint,
             )
         except RpcError:
-            return []
+            return None
         return blocks if newest_block is not None and newest_block.hash == newest.hash else []

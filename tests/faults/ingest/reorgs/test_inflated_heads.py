@@ -104,3 +104,37 @@ def test_lagging_second_endpoint_does_not_delay_blocks(
             late.head = blocks[max(0, number - lag)]
         indexer.index()
         assert indexer.cursor[0] == fake_chain.head.number
+
+
+def test_parent_missing_once_behind_a_load_balancer_does_not_refute_a_head(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+):
+    """Two endpoints show the head; the first lacks its parent once, and the third one lags."""
+    add_provable_blocks(fake_chain, 12)
+    fake_chain.serve()
+    lagging = fake_chain.providers[2]
+    lagging.head = fake_chain.head
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
+    indexer.index()
+    fake_chain.following = fake_chain.providers[:2]
+    fake_chain.mine_empty(5)
+    lagging.head = fake_chain.back(3)
+    clock.advance(60)
+    parent = hex(fake_chain.head.number - 1)
+    missing = InjectedFault(
+        "a missing parent",
+        lambda _request, _result: None,
+        limits={
+            "methods": "eth_getBlockByNumber",
+            "when": lambda request: request.params[0] == parent,
+            "times": 1,
+        },
+    )
+    for provider in fake_chain.providers[:2]:
+        provider.faults.append(missing)
+
+    indexer.step()
+
+    assert missing.hit_count == 1
+    assert indexer.ingest.heads is not None
+    assert indexer.ingest.heads.latest.number == fake_chain.head.number
