@@ -189,10 +189,12 @@ def _check_schema_age(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...])
         SchemaAge.NEWER: f"is newer than the program (revision {state.found_revision}; expected "
         f"{REVISION}); install the newer qos-oracle, or restore a backup of this version "
         "(`qos-oracle service restore`)",
-        SchemaAge.UNRELEASED: "was created before the first release (revision "
-        f"{state.found_revision}{difference}) and cannot be upgraded; set [database] url to an "
-        "empty database, which the daemon fills from the chain; if its keys have sent or signed "
-        "anything, run `qos-oracle outbox rebuild --from-chain`",
+        SchemaAge.UNRELEASED: "has other tables than this version (revision "
+        f"{state.found_revision}{difference}); finish the restore or undo the change if the "
+        "database was restored only in part or changed by hand; otherwise it was created before "
+        "the first release and cannot be upgraded: set [database] url to an empty database, which "
+        "the daemon fills from the chain, and run `qos-oracle outbox rebuild --from-chain` if its "
+        "keys have sent or signed anything",
         SchemaAge.FOREIGN: "has tables of another program; use an empty database",
         SchemaAge.CURRENT: "is up to date",
     }[state.age]

@@ -266,7 +266,7 @@ def test_database_of_an_edited_first_migration_is_rejected_and_unchanged(
         before = layout(connection)
 
     for act in (migrate, lambda url: Store.open(url, create=True), Store.open):
-        with pytest.raises(InputError, match=f"before the first release.*{difference}"):
+        with pytest.raises(InputError, match=f"{difference}.*before the first release"):
             act(empty_database_url)
     with open_connection(empty_database_url) as connection:
         assert layout(connection) == before
