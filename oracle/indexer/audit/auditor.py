@@ -281,7 +281,7 @@ def _is_final_for(
     context: RepairContext, endpoint: str, block_number: int, block_hash: str
 ) -> bool:
     """Return whether the endpoint returns this block again, deep enough below its head."""
-    witnesses = context.chain.fetch_witnesses(block_number, skip_slow_endpoints=True)
+    witnesses = context.chain.fetch_witnesses(block_number)
     return any(
         witness.block is not None
         and witness.block.hash == block_hash
