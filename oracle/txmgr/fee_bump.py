@@ -206,13 +206,11 @@ def _has_bump_interval_passed(
     """Return whether `bump_seconds` of chain time have passed since the last attempt.
 
     The time of the attempt is that of an indexed block, because an endpoint that has stalled lacks
-    the newest blocks.
+    the newest blocks. A block that is no longer stored is older than the final block.
     """
     with context.store.read_transaction() as uow:
         block = uow.blocks.find_highest_up_to(unconfirmed_nonce.sent_block)
-    return (
-        block is not None and heads.latest.time - block.time >= context.send_settings.bump_seconds
-    )
+    return block is None or heads.latest.time - block.time >= context.send_settings.bump_seconds
 
 
 def _compute_bump_gas(

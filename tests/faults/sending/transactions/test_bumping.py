@@ -269,6 +269,26 @@ def test_stalled_endpoint_does_not_prevent_a_fee_bump(
     assert len(list_attempts(harness)) == 2
 
 
+def test_push_sent_at_a_block_that_is_no_longer_stored_gets_a_fee_bump(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    """The account was paused, or the daemon stopped, until the header of that block was pruned."""
+    harness = proxied_harness
+    reject_known_transactions(*proxies)
+    send_unmined_push(harness, SendSettings(bump_seconds=60))
+    for _ in range(3):
+        harness.testbed.chain.later(30)
+        mine_expensive_blocks(harness, 5 * GWEI)
+        harness.index()
+    with harness.store.transaction() as uow:
+        cursor = uow.cursor.get()
+        assert cursor is not None
+        uow.blocks.prune_below(cursor.number)
+    harness.tick()
+
+    assert len(list_attempts(harness)) == 2
+
+
 def test_operator_bump_immediately_sends_a_higher_fee(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
