@@ -1,5 +1,6 @@
 """A third provider audits blocks of a chain whose headers prove nothing."""
 
+import math
 from typing import Any
 
 import pytest
@@ -101,12 +102,16 @@ def change_block_hash(chain: FakeChain, block: Block, place: int) -> None:
 
 
 @pytest.mark.parametrize("place", [0, -1], ids=["first block", "last block"])
+@pytest.mark.parametrize("is_slow", [False, True])
 def test_different_hash_of_a_final_block_is_recorded_as_a_dispute(
-    fake_chain: FakeChain, indexer: Indexer, place: int
+    fake_chain: FakeChain, indexer: Indexer, place: int, *, is_slow: bool
 ):
     block = [block for block in get_branch(fake_chain.head) if block.logs][place]
     change_block_hash(fake_chain, block, 2)
     giver, _, third = indexer.source.list_endpoint_names()
+    if is_slow:
+        # Routine comparisons leave out a slow endpoint, but an audit must not.
+        indexer.source.endpoints.endpoint_list.get(third).status.slow_until = math.inf
 
     outcomes = {audit.outcome for audit in audit_due_windows(indexer)}
 
