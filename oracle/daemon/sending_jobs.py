@@ -23,7 +23,7 @@ from oracle.telemetry.logger import get_logger
 from oracle.txmgr.attribution import find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
-from oracle.txmgr.manager import run_step, take_over_unsent_calls
+from oracle.txmgr.manager import run_step, take_over_unsigned_calls
 from oracle.txmgr.nonce_sync import (
     reconcile_nonces,
     sync_nonces_at_start,
@@ -127,7 +127,7 @@ class SendingJobs:
                 )
                 sync_nonces_at_start(account_context, back_off_signer)
             if not self.is_reconciled:
-                take_over_unsent_calls(account_context)
+                take_over_unsigned_calls(account_context)
         self.is_reconciled = reporter is not None or bool(account_contexts)
         update_pause_reasons(self.senders, self.health)
         return None

@@ -77,7 +77,8 @@ class SchemaAge(StrEnum):
     OLDER = "older"
     CURRENT = "current"
     NEWER = "newer"
-    # The schema is from before the first release and cannot be upgraded.
+    # The tables differ from those of their revision. Usually a version before the first release
+    # created them, and they cannot be upgraded.
     UNRELEASED = "unreleased"
     # The database has tables of another program.
     FOREIGN = "foreign"

@@ -28,7 +28,7 @@ from oracle.txmgr.signing_queue import (
 _MAX_RETRY_CANDIDATES = 50
 
 
-def take_over_unsent_calls(context: AccountContext) -> None:
+def take_over_unsigned_calls(context: AccountContext) -> None:
     """Move the unsigned calls of an earlier sender to this one, after the key was replaced.
 
     Otherwise these calls would never be sent. Some of them are planned only once, such as an
@@ -36,7 +36,7 @@ def take_over_unsent_calls(context: AccountContext) -> None:
     nonce but no signature if the earlier key could not be reached.
     """
     with context.write_transaction() as uow:
-        taken_over_count = uow.outbox.intents.take_over_unsent(
+        taken_over_count = uow.outbox.intents.take_over_unsigned(
             context.account, context.registry.planned_kinds, context.stamp
         )
     if taken_over_count:

@@ -216,7 +216,7 @@ class IntentRepository:
         cancellable_intent = intent if is_over else _require_no_nonce(intent)
         self.change_state(cancellable_intent, IntentState.CANCELLED, stamp, values)
 
-    def take_over_unsent(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
+    def take_over_unsigned(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
         """Move unsigned calls of these kinds from other accounts to `account`.
 
         The result is the number of these calls. Their nonces become vacant. A call that was signed

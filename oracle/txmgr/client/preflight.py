@@ -53,8 +53,9 @@ def preflight(
 
     The call works if more witnesses report success than a revert. It is refused if more witnesses
     report a revert, and enough of them report the same revert. Otherwise the outcome is UNKNOWN.
-    The highest gas estimate is used, unless it far exceeds another estimate that suffices for most
-    witnesses, so that an absurd estimate of one endpoint cannot block a call.
+    The highest gas estimate is used, unless it far exceeds another estimate, and more witnesses
+    report that the call works with the other one than that it fails. Thus an absurd estimate of
+    one endpoint cannot block a call.
     """
     result_by_endpoint = {
         endpoint: _simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers
@@ -221,7 +222,7 @@ def _record_votes(
 
 
 def _verify_gas_estimate(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
-    """Return whether the call works with this gas estimate for most of the witnesses."""
+    """Return whether the call works with this gas for more witnesses than it fails for."""
     gas_with_margin = max(add_gas_margin(gas), compute_floor_gas(call.calldata))
     refusing_endpoints: list[str] = []
     successful_endpoints: list[str] = []
