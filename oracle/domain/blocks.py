@@ -56,7 +56,7 @@ class BlockRange:
         return type(self)(self.first, min(self.last, self.first + size - 1))
 
     def iter_chunks(self, size: int) -> Iterator[Self]:
-        """Yield consecutive ranges of at most `size` blocks."""
+        """Split the range into consecutive ranges of at most `size` blocks."""
         for first in range(self.first, self.last + 1, size):
             yield type(self)(first, min(first + size - 1, self.last))
 

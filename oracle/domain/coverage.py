@@ -16,7 +16,7 @@ from oracle.domain.ids import Address
 
 
 class VerificationLevel(IntEnum):
-    """The level to which a range of blocks was verified; it includes the checks of lower levels.
+    """How thoroughly a range of blocks was verified; each level includes all lower ones.
 
     `CHECK_BY_LEVEL` describes the checks. The comparison of counters
     (docs/explanation/verification.md#l6) is not a level of a range, because it checks the whole
@@ -65,7 +65,7 @@ class IngestScope:
     def create(
         cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
     ) -> Self:
-        """Return the scope of these filter values, whose order and case do not matter."""
+        """Create a scope from filter values, in any order and letter case."""
         return cls(
             tuple(sorted({Address(address.lower()) for address in addresses})),
             tuple(sorted({topic.lower() for topic in topics})),
@@ -74,7 +74,7 @@ class IngestScope:
 
     @cached_property
     def id(self) -> bytes:
-        """Return the SHA-256 (32 bytes) of the scope's JSON.
+        """Return the SHA-256 hash (32 bytes) of the scope's JSON.
 
         See docs/explanation/storage.md#coverage.
         """
@@ -86,17 +86,18 @@ class IngestScope:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the scope that `to_json` encoded."""
+        """Parse a scope from the JSON that `to_json` returns."""
         addresses, topics, selectors = json.loads(text)
         return cls(tuple(addresses), tuple(topics), tuple(selectors))
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageInterval:
-    """The blocks `first` to `last` (both included) of one scope that were read in the same way.
+    """A run of consecutive blocks that were read with the same scope, level and endpoint.
 
-    `audited_by` is the endpoint that later returned the same data, and `audited_at` was the newest
-    block at that time. Both are None if the blocks have not been audited yet.
+    The interval includes both `first` and `last`. `audited_by` is the endpoint that later returned
+    the same data, and `audited_at` was the newest block at that time. Both are None if the blocks
+    have not been audited yet.
     """
 
     first: int
@@ -108,14 +109,14 @@ class CoverageInterval:
 
     @property
     def blocks(self) -> BlockRange:
-        """Return the blocks as a range."""
+        """Return the interval as a block range."""
         return BlockRange(self.first, self.last)
 
 
 def subtract_coverage(
     intervals: Iterable[CoverageInterval], removed_interval: CoverageInterval
 ) -> Iterator[CoverageInterval]:
-    """Yield the parts of the intervals that `removed_interval` does not overlap."""
+    """Yield what is left of the intervals outside `removed_interval`."""
     for interval in intervals:
         if interval.first < removed_interval.first:
             yield replace(interval, last=min(interval.last, removed_interval.first - 1))
@@ -126,7 +127,7 @@ def subtract_coverage(
 def merge_adjacent_intervals(
     sorted_intervals: Iterable[CoverageInterval],
 ) -> Iterator[CoverageInterval]:
-    """Merge neighbouring intervals with equal level, endpoint and auditor.
+    """Merge adjacent intervals with the same level, endpoint and auditor.
 
     A merged interval has the newest `audited_at` of its parts.
     """

@@ -27,7 +27,7 @@ SAME_TRANSACTION_SECONDS = 10
 
 @dataclass(frozen=True)
 class FeedRow:
-    """A row of a feed, as received; `id` ascends within the row's stream.
+    """A row of a feed, as received; the `id` increases within each stream.
 
     `stream` counts the restarts of the feed. `seen_from` is the time of the last complete poll
     without this row, and `seen_to` is the time of the poll that returned it, both by the feed's
@@ -55,7 +55,10 @@ class FeedRow:
 
     @property
     def position(self) -> Position:
-        """The position of the row's first event; raises ValueError if its block is unknown."""
+        """The position of the row's first event.
+
+        Raises ValueError if the block is not known.
+        """
         if self.block is None:
             raise ValueError(
                 f"feed row {self.id} has no position yet, because its block is unknown"
@@ -64,12 +67,15 @@ class FeedRow:
 
 
 def is_feed_position(position: Position) -> bool:
-    """Return whether the event at this position came from a feed and cannot be proven."""
+    """Return whether the event at this position came from a feed.
+
+    Such an event cannot be proven.
+    """
     return position.tx < 0
 
 
 def get_feed_row_key(position: Position) -> tuple[int, int]:
-    """Return the stream and the id of the feed row that contained the event at a position."""
+    """Return the stream and the id of the feed row from which an event came."""
     return position.tx + _STREAM_OFFSET, position.log
 
 

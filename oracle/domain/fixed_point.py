@@ -34,12 +34,15 @@ def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
 
 @cache
 def encode_decay_table(tau_seconds: int) -> bytes:
-    """Return the decay table as the native code reads it, with 16 bytes for each factor."""
+    """Encode the decay table for the native code, with 16 bytes per factor."""
     return b"".join(factor.to_bytes(16, "little") for factor in compute_decay_table(tau_seconds))
 
 
 def compute_decay(seconds: int, tau_seconds: int) -> int:
-    """Return exp(-seconds/tau) in units of 2^-128; a negative number of seconds counts as 0."""
+    """Return exp(-seconds/tau) in units of 2^-128.
+
+    A negative number of seconds counts as 0.
+    """
     if seconds <= 0:
         return ONE
     if seconds >> DECAY_BITS:
@@ -55,7 +58,7 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
 
 @cache
 def compute_decay_end(tau_seconds: int) -> int:
-    """Return a number of seconds at and beyond which every decay factor is 0.
+    """Return a number of seconds after which every decay factor is 0.
 
     A decay factor is rounded down, so it is 0 if exp(-seconds/tau) is below 2^-128, that is, after
     128 * ln(2) = 88.7228 time constants. Before that, the rounding of its products can turn single
@@ -66,7 +69,7 @@ def compute_decay_end(tau_seconds: int) -> int:
 
 @cache
 def _compute_decays_by_second(tau_seconds: int) -> tuple[int, ...]:
-    """Return the decay factors of 0 to 2047 seconds, indexed by the number of seconds."""
+    """Return the decay factors for 0 to 2047 seconds, in this order."""
     decays = [ONE]
     for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
         # Each product is rounded, so the order of multiplication must be the same for every number
@@ -76,7 +79,7 @@ def _compute_decays_by_second(tau_seconds: int) -> tuple[int, ...]:
 
 
 def move_towards_one(base: int, remaining_fraction: int) -> int:
-    """Move `base` towards 1 until `remaining_fraction` of the gap is left.
+    """Move `base` towards 1, keeping only `remaining_fraction` of the gap.
 
     `base` and the result are in units of 10^-18, `remaining_fraction` is in units of 2^-128.
     """

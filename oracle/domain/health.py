@@ -1,4 +1,4 @@
-"""The health of the daemon, with the severity and the operator's action of every condition.
+"""The health of the daemon: all conditions with their severity and the action to take.
 
 Status lines, readiness, pages, metrics and notices derive from `Condition`, which is the only
 place that names a condition (docs/explanation/health.md).
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Severity(IntEnum):
-    """The severity of a condition; its number is the exit code of `status`."""
+    """How severe a condition is; the number is the exit code of `status`."""
 
     WELL = 0
     ATTENTION = 1
@@ -21,7 +21,7 @@ _ATTENTION, _DOWN = Severity.ATTENTION, Severity.DOWN
 
 
 class Condition(Enum):
-    """A condition of the daemon, with its severity, a public title, and the operator's action.
+    """A condition of the daemon, with its severity, public title and operator action.
 
     Titles and actions name no endpoint, account or folder; the detail of a `HealthFinding` may.
     """
@@ -131,7 +131,7 @@ class Condition(Enum):
 
     @property
     def key(self) -> str:
-        """The condition's name in metrics, JSON and `[[notify]] kinds`."""
+        """The name of the condition in metrics, in JSON and in `[[notify]] kinds`."""
         return self.name.lower()
 
     @property
@@ -157,17 +157,20 @@ class HealthFinding(NamedTuple):
 
 
 class HealthReport(NamedTuple):
-    """All active conditions; an empty report means that the daemon is healthy."""
+    """All active conditions.
+
+    An empty report means that the daemon is healthy.
+    """
 
     findings: tuple[HealthFinding, ...] = ()
 
     @classmethod
     def from_findings(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
-        """Return a report in which each finding occurs once, in the given order."""
+        """Build a report from findings in the given order, without duplicates."""
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, other_report: Iterable[HealthFinding]) -> "HealthReport":
-        """Merge this report with the findings of `other_report` about other conditions."""
+        """Add the findings of another report whose conditions this report lacks."""
         known_conditions = set(self.conditions)
         return HealthReport.from_findings(
             [
@@ -187,14 +190,17 @@ class HealthReport(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """The worst severity of all, or DOWN if the index is behind and no daemon runs."""
+        """The worst severity of all conditions.
+
+        It is DOWN if the index is behind and no daemon runs.
+        """
         if set(self.conditions) >= _ABANDONED:
             return Severity.DOWN
         return max((condition.severity for condition in self.conditions), default=Severity.WELL)
 
     @property
     def worst_condition(self) -> Condition | None:
-        """The first condition with the worst severity, or None if no condition is active."""
+        """The first condition with the worst severity, or None if all is well."""
         return max(self.conditions, key=lambda condition: condition.severity, default=None)
 
     def format_line(self) -> str:
@@ -203,7 +209,7 @@ class HealthReport(NamedTuple):
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 
     def to_dict(self) -> dict[str, object]:
-        """Return the report as JSON values."""
+        """Return the report as a dict that can be encoded as JSON."""
         return {
             "status": self.severity.name.lower(),
             "conditions": [condition.key for condition in self.conditions],

@@ -1,4 +1,4 @@
-"""Finds incidents by counting the ends of tasks in whole numbers while events are folded.
+"""Finds incidents by counting task ends with integers while events are folded.
 
 A task ends at a node when the node answers, or when the task times out before that. The numbers of
 ends in the last minutes are updated when an end enters or leaves the window, so that a test for an
@@ -32,7 +32,7 @@ _RARITY = 10**9
 
 
 class Incident(NamedTuple):
-    """A period in which timeouts were probably not the fault of the nodes.
+    """A period in which timeouts were probably not the fault of nodes.
 
     `number` counts from 1, in the order in which the incidents were found. `creator` is the
     creator whose tasks timed out, or None for a network outage. `since` and `until` are block
@@ -57,11 +57,11 @@ class Incident(NamedTuple):
         return self.creator is None
 
     def is_known_at(self, at: Position) -> bool:
-        """Return whether the incident was found at this position or before it."""
+        """Return whether the incident was found at or before this position."""
         return self.found_at <= at
 
     def marks(self, time: int, creator: Address | None, known_at: Position | None = None) -> bool:
-        """Return whether the incident marks a timeout of a creator's task at a block time.
+        """Return whether a timeout of a creator's task at a given time lies in the incident.
 
         With `known_at`, the result is what was known at this position: an incident that was still
         open then marks every timeout since its start, up to this position.
@@ -82,16 +82,17 @@ def find_incident_marking_timeout(
     creator: Address | None,
     known_at: Position | None = None,
 ) -> Incident | None:
-    """Return the first incident that marks a timeout at a block time, or None if none does.
+    """Return the first incident that covers a timeout, or None if none does.
 
-    `creator` and `known_at` have the same meaning as in `Incident.marks`.
+    `time` is the block time of the timeout. `creator` and `known_at` have the same meaning as in
+    `Incident.marks`.
     """
     marking = (incident for incident in incidents if incident.marks(time, creator, known_at))
     return next(marking, None)
 
 
 class EndTotals:
-    """The number of task ends of one creator, or of all creators together.
+    """The number of task ends for one creator, or for all creators together.
 
     `end_counts_by_node` maps a node to the numbers of its ends and timeouts. `failed_nodes` is the
     number of nodes with a timeout. `healthy_nodes` is the number of those that answered a task of
@@ -115,13 +116,16 @@ class EndTotals:
 
     @property
     def max_ends(self) -> int:
-        """The maximum number of ends of a single node."""
+        """The largest number of task ends of any node."""
         if self._max_ends is None:
             self._max_ends = max((ends for ends, _ in self.end_counts_by_node.values()), default=0)
         return self._max_ends
 
     def add(self, node: Address, ends: int, timeouts: int) -> None:
-        """Add ended tasks of a node, or remove them if the numbers are negative."""
+        """Add ended tasks of a node.
+
+        Negative numbers remove ended tasks.
+        """
         end_counts = self.end_counts_by_node.get(node)
         if end_counts is None:
             end_counts = self.end_counts_by_node[node] = [0, 0]
@@ -143,13 +147,13 @@ class EndTotals:
                 self._max_ends = None
 
     def has_answered(self, node: Address) -> bool:
-        """Return whether the node answered a task."""
+        """Return whether the node answered any of the tasks."""
         end_counts = self.end_counts_by_node.get(node)
         return end_counts is not None and end_counts[0] > end_counts[1]
 
 
 class EndWindow:
-    """The task ends of a window, by creator and in total."""
+    """The task ends in a time window, by creator and in total."""
 
     def __init__(self) -> None:
         self.all_ends = EndTotals()
@@ -160,7 +164,10 @@ class EndWindow:
         self._answered_creator_count_by_node: dict[Address, int] = {}
 
     def add(self, key: EndKey, ends: int, timeouts: int) -> None:
-        """Add task ends of a node to the window; negative numbers remove them."""
+        """Add task ends of a node to the window.
+
+        Negative numbers remove task ends.
+        """
         creator, node = key
         failed_creators = self._failed_creators_by_node.get(node)
         if failed_creators is not None:
@@ -202,7 +209,7 @@ class EndWindow:
     def _adjust_healthy_node_counts(
         self, node: Address, failed_creators: set[Address | None], step: int
     ) -> None:
-        """Add `step` to `healthy_nodes` of each creator for whom the node is healthy.
+        """Add `step` to `healthy_nodes` of the creators for whom the node is healthy.
 
         A node counts as healthy for a creator if the node answered a task of another creator.
         """
@@ -213,7 +220,7 @@ class EndWindow:
                 totals.healthy_nodes += step
 
     def count_failed_outside_worst_creator(self) -> int:
-        """Count the nodes with a timeout in a task of any creator except the worst creator.
+        """Count the nodes with a timeout in a task of any creator but the worst.
 
         The worst creator is the creator with the most timeouts.
         """
@@ -230,16 +237,16 @@ class EndWindow:
         return self.all_ends.failed_nodes - worst_creator_only_count
 
     def count_failing_creators(self) -> int:
-        """Count the creators with a timeout."""
+        """Count the creators with at least one timeout."""
         return sum(totals.timeouts > 0 for totals in self.ends_by_creator.values())
 
 
 @dataclass(slots=True)
 class EndMinute:
-    """The task ends of one minute of block time, which begins at `minute` times 60 seconds.
+    """The task ends in one minute of block time.
 
-    `ends_by_key` has the ends and timeouts of each creator and node; it is empty after the minute
-    has left the window.
+    The minute begins at `minute` times 60 seconds. `ends_by_key` has the ends and timeouts of each
+    creator and node; it is empty after the minute has left the window.
     """
 
     minute: int
@@ -254,21 +261,22 @@ def _copy_minute(row: EndMinute) -> EndMinute:
 
 @dataclass(slots=True)
 class IncidentRows:
-    """The detector's rows by their keys; None means that there is no such row.
+    """The detector's rows by key.
 
-    The rows are either changes to store, or the rows as they were before a block.
+    None means that the row does not exist. The rows are either changes to store, or the rows as
+    they were before a block.
     """
 
     minutes: dict[int, EndMinute | None] = field(default_factory=dict)
     incidents: dict[int, Incident | None] = field(default_factory=dict)
 
     def list_incidents(self) -> dict[int, Incident]:
-        """Return the rows of incidents that exist, by number."""
+        """Return the existing incident rows, keyed by number."""
         return {number: row for number, row in self.incidents.items() if row is not None}
 
 
 class IncidentDetector:
-    """Follows the ends of tasks, and finds incidents.
+    """Tracks the ends of tasks, and detects incidents.
 
     The size of the state is bounded, because it only has the ends of 15 minutes, two numbers for
     each minute of a day, and the open incidents. `pre_images` collects rows as they were before
@@ -316,13 +324,13 @@ class IncidentDetector:
         return sorted(self._open_incident_by_creator.values())
 
     def drain_changes(self) -> IncidentRows:
-        """Return the changed rows since the last call, and start a new collection."""
+        """Return the rows changed since the last call, and clear the changes."""
         changes = self.changes
         self.changes = IncidentRows()
         return changes
 
     def record_end(self, at: Position, time: int, key: EndKey, *, is_timeout: bool) -> None:
-        """Count the end of a task at a node, which may begin or end an incident.
+        """Count the end of a task at a node, which may open or close an incident.
 
         `time` is the block time of the event at position `at`. If the block time goes backwards,
         the end counts in the newest minute.
@@ -344,7 +352,10 @@ class IncidentDetector:
             self._check_network_for_incident(at, time)
 
     def _begin_minute(self, minute: int, at: Position, time: int) -> None:
-        """Begin a minute; older minutes leave the window or the day, and old incidents end."""
+        """Begin a new minute.
+
+        Older minutes leave the window or the baseline day, and old incidents end.
+        """
         while self._window and self._window[0].minute <= minute - WINDOW_MINUTES:
             self._move_row_to_baseline(self._window.popleft())
         oldest_minute = minute - WINDOW_MINUTES - BASELINE_MINUTES
@@ -374,7 +385,10 @@ class IncidentDetector:
     def _record_minute_change(
         self, minute: int, row: EndMinute | None, *, is_removed: bool = False
     ) -> None:
-        """Record a minute before it changes; `row` is None if the minute is new."""
+        """Record that a minute changes, and keep its old row.
+
+        `row` is None if the minute is new.
+        """
         pre_images = self.pre_images
         if pre_images is not None and minute not in pre_images.minutes:
             pre_images.minutes[minute] = None if row is None else _copy_minute(row)
@@ -406,10 +420,10 @@ class IncidentDetector:
             self._confirm_incident(None, totals, at, time)
 
     def _is_unlikely_by_chance(self, failed_nodes: int, totals: EndTotals) -> bool:
-        """Return whether at most one in 10^9 windows would have so many failed nodes by chance.
+        """Return whether so many failed nodes are too unlikely to be chance.
 
-        The bound is the number of ways to choose these nodes, times the probability that each of
-        them times out on one of `max_ends` tasks.
+        Too unlikely means at most one in 10^9 windows. The bound is the number of ways to choose
+        these nodes, times the probability that each of them times out on one of `max_ends` tasks.
         """
         missing_ends = max(0, _MIN_BASELINE_ENDS - self._baseline_ends)
         ends = self._baseline_ends + missing_ends
@@ -429,7 +443,7 @@ class IncidentDetector:
         return probability_bound < probability_limit
 
     def _update_confirmed_incident(self, creator: Address | None, totals: EndTotals) -> bool:
-        """Raise the figures of an incident that was confirmed earlier in the current minute.
+        """Raise the figures of an incident that was already confirmed in this minute.
 
         Return False if there is no such incident; the caller then runs the statistical test.
         """
@@ -444,7 +458,7 @@ class IncidentDetector:
     def _confirm_incident(
         self, creator: Address | None, totals: EndTotals, at: Position, time: int
     ) -> None:
-        """Begin an incident, or extend the open one to the end of the current minute."""
+        """Open an incident, or extend the open incident to the end of this minute."""
         minute = self._window[-1].minute
         end_time = (minute + 1) * _MINUTE_SECONDS - 1
         open_incident = self._open_incident_by_creator.get(creator)

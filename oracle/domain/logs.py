@@ -1,4 +1,4 @@
-"""The raw input from the chain: logs (single, or in compact tables) and calls.
+"""The raw input from the chain: calls, and logs (single or in compact tables).
 
 Everything else in the database is folded from this input and can be rebuilt. A table keeps the
 logs of a range of blocks as packed rows, in the form of the database: values that many rows share
@@ -18,7 +18,7 @@ from oracle.domain.ids import Address, Hash
 
 @dataclass(slots=True)
 class Log:
-    """An entry of an `eth_getLogs` response, with all hex values in lower case."""
+    """A log entry of an `eth_getLogs` response, with all hex in lower case."""
 
     block: int
     block_hash: Hash
@@ -34,7 +34,10 @@ class Log:
 
 @dataclass(slots=True)
 class Call:
-    """A transaction whose input holds data that its logs lack; `value` is in wei."""
+    """A transaction whose input has data that its logs lack.
+
+    `value` is in wei.
+    """
 
     block: int
     block_hash: Hash
@@ -55,10 +58,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A log of a known kind, or a call (`index` is -1), that could not be decoded.
+    """A log of a known kind, or a call, that could not be decoded.
 
-    The raw row is stored, too, but the row is not folded. `name` is the name of the event or
-    function.
+    The `index` of a call is -1. The raw row is stored, too, but the row is not folded. `name` is
+    the name of the event or function.
     """
 
     block: int
@@ -107,13 +110,13 @@ _UNPACKED_CACHE: Final = _UnpackedWords()
 
 
 def pack_hex(text: str) -> bytes:
-    """Pack the data of a log (`0x` hex) by removing the zero bytes that pad its words.
+    """Pack the data of a log by removing the zero bytes that pad its words.
 
-    Each word of 32 bytes becomes one byte that gives its form, followed by the remaining bytes.
-    The form byte is `32 + n` (n from 0 to 31) for n bytes without leading zeros, `63 + n` (1 to
-    32) for n bytes without trailing zeros, and `95 + n` (1 to 31) for n bytes at the end that form
-    no whole word. Its three upper bits give the form. All form bytes are ASCII characters, which
-    SQL can parse (docs/explanation/storage.md#packed).
+    The data is `0x` hex. Each word of 32 bytes becomes one byte that gives its form, followed by
+    the remaining bytes. The form byte is `32 + n` (n from 0 to 31) for n bytes without leading
+    zeros, `63 + n` (1 to 32) for n bytes without trailing zeros, and `95 + n` (1 to 31) for n
+    bytes at the end that form no whole word. Its three upper bits give the form. All form bytes
+    are ASCII characters, which SQL can parse (docs/explanation/storage.md#packed).
     """
     packed_words = _PACKED_CACHE
     return b"".join(
@@ -122,7 +125,7 @@ def pack_hex(text: str) -> bytes:
 
 
 def unpack_hex(value: bytes) -> str:
-    """Unpack data that `pack_hex` packed, and return it as `0x` hex."""
+    """Unpack data from `pack_hex` to `0x` hex."""
     hex_chunks = ["0x"]
     offset = 0
     unpacked_words = _UNPACKED_CACHE
@@ -175,7 +178,10 @@ _CONFLICTING_BLOCKS = "the logs contain two different blocks with the same numbe
 
 
 class LogPart(NamedTuple):
-    """Rows in order, and the values that the rows share; sources are in order of first use."""
+    """Log rows in order, and the values that they share.
+
+    Sources are in order of first use.
+    """
 
     blocks: Mapping[int, LogBlock]
     sources: Sequence[LogSource]
@@ -183,9 +189,10 @@ class LogPart(NamedTuple):
 
 
 class PackedLogs(list[Log]):
-    """Logs in order, and their rows in the form of `LogPart`; neither changes afterwards.
+    """Logs in order, with their rows as in `LogPart`.
 
-    `sources` has every source of the rows, and may be shared by the logs of consecutive blocks.
+    Neither changes afterwards. `sources` has every source of the rows, and may be shared by the
+    logs of consecutive blocks.
     """
 
     __slots__ = ("rows", "sources")
@@ -198,7 +205,10 @@ class PackedLogs(list[Log]):
 
 
 def join_logs(parts: Sequence[list[Log]]) -> list[Log]:
-    """Concatenate the logs of consecutive blocks; the result is packed if all parts are packed."""
+    """Concatenate the logs of consecutive blocks.
+
+    The result is packed if all parts are packed.
+    """
     packed_parts = [part for part in parts if isinstance(part, PackedLogs)]
     logs = list(chain.from_iterable(parts))
     if not packed_parts or len(packed_parts) < sum(map(bool, parts)):
@@ -210,9 +220,9 @@ def join_logs(parts: Sequence[list[Log]]) -> list[Log]:
 
 
 class LogTable(Sequence[Log]):
-    """Logs in order of (block, index), in parts that each have sources of their own.
+    """Logs in order of (block, index), stored in parts.
 
-    Every access as a sequence creates new `Log` objects.
+    Each part has sources of its own. Every access as a sequence creates new `Log` objects.
     """
 
     __slots__ = ("parts",)
@@ -222,7 +232,7 @@ class LogTable(Sequence[Log]):
 
     @classmethod
     def from_logs(cls, logs: Sequence[Log]) -> Self:
-        """Return the logs as a table; a table is returned unchanged.
+        """Build a table of logs, or return the logs unchanged if they already are a table.
 
         Raises:
             ValueError: two blocks have the same number, or a log's index is above `MAX_LOG_INDEX`.
@@ -250,7 +260,9 @@ class LogTable(Sequence[Log]):
 
     @classmethod
     def concatenate(cls, tables: Iterable[Sequence[Log]]) -> Self:
-        """Join several sequences of consecutive logs into one table.
+        """Join several sequences of logs into one table.
+
+        The logs must be consecutive.
 
         Raises:
             ValueError: see `from_logs`.
@@ -260,7 +272,7 @@ class LogTable(Sequence[Log]):
 
     @property
     def blocks(self) -> dict[int, LogBlock]:
-        """Return the hash and time of each block that has a log.
+        """Return the hash and the time of each block that has a log.
 
         Raises:
             ValueError: two blocks have the same number.
@@ -296,7 +308,7 @@ class LogTable(Sequence[Log]):
 
 
 class SourceIndexes(dict[LogSource, int]):
-    """The index of each source, in order of first use."""
+    """The index of each log source, in order of first use."""
 
     def __missing__(self, source: LogSource) -> int:
         index = self[source] = len(self)
@@ -306,7 +318,10 @@ class SourceIndexes(dict[LogSource, int]):
 def build_log(
     row: tuple[int, int, BytesLike, BytesLike, BytesLike], block: LogBlock, source: LogSource
 ) -> Log:
-    """Build a log from its row (without the source index), its block, and its source."""
+    """Build a log from its row, block and source.
+
+    The row is without the source index.
+    """
     key, tx, tx_hash, topics, data = row
     (block_hash, time), (address, topic0) = block, source
     topic_digits = topics.hex()
@@ -328,14 +343,17 @@ def build_log(
 
 
 def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
-    """Return the hash of each block that has a log, by block number."""
+    """Return the hash of each block that has a log, keyed by block number."""
     if isinstance(logs, LogTable):
         return {number: Hash("0x" + block[0].hex()) for number, block in logs.blocks.items()}
     return {log.block: log.block_hash for log in logs}
 
 
 def _collect_log_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
-    """Return the hash of each block that has a log, and the time of the block's first log."""
+    """Return the hash and the time of each block that has a log.
+
+    The time is that of the block's first log.
+    """
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
         raise ValueError(f"the index of a log is out of range; expected 0 to {MAX_LOG_INDEX}")
     block_ids = set(map(_GET_BLOCK, logs))

@@ -1,4 +1,4 @@
-"""Loads the optional native package `oracle_native`, which is built from native/.
+"""Loads the optional native package `oracle_native`, built from native/.
 
 The package contains the few loops that take most of the time of selection, proofs and roots. For
 each function, Python code with identical results is next to its only caller, so everything also
@@ -47,10 +47,10 @@ class Native(Protocol):
         target: NativeTarget,
         /,
     ) -> bool:
-        """Append the logs of an `eth_getLogs` response to `target`, with rows as for `LogTable`.
+        """Append the logs of an `eth_getLogs` response to `target`.
 
-        The result is False, and nothing is appended, if only the Python code can read the
-        response.
+        Rows have the form that `LogTable` uses. The result is False, and nothing is appended, if
+        only the Python code can read the response.
         """
 
     def read_receipts(
@@ -62,11 +62,11 @@ class Native(Protocol):
         target: NativeTarget,
         /,
     ) -> bytes | None:
-        """Append the matching logs of a block's receipts, and return the statuses of all receipts.
+        """Append the matching logs of a block's receipts to `target`.
 
-        `header` is the number, hash, time and receipts root of the block. The result is None, and
-        nothing is appended, if the receipts have another root or hash, or if only the Python code
-        can read them.
+        The result has the statuses of all receipts. `header` is the number, hash, time and
+        receipts root of the block. The result is None, and nothing is appended, if the receipts
+        have another root or hash, or if only the Python code can read them.
         """
 
     def sum_row_hashes(
@@ -77,10 +77,11 @@ class Native(Protocol):
         span_blocks: int,
         /,
     ) -> list[tuple[int, int, bytes]] | None:
-        """Return (span, row count, hash sum) for each run of consecutive rows of the same span.
+        """Sum the row hashes of each run of consecutive rows in the same span.
 
-        `blocks` and `sources` are the encoded values that the rows share. The result is None if
-        only the Python code can sum these rows.
+        The result has (span, row count, hash sum) for each run. `blocks` and `sources` are the
+        encoded values that the rows share. The result is None if only the Python code can sum
+        these rows.
         """
 
     def encode_leaves(
@@ -91,7 +92,7 @@ class Native(Protocol):
         decay_table: bytes,
         /,
     ) -> tuple[bytes, list[Row]]:
-        """Return the encoded leaves of rows, and the rows that only the Python code can encode.
+        """Encode rows as leaves, and also return the rows that only Python code can encode.
 
         The columns are those of `oracle.domain.roots.node_leaves.LeafRow`. `rules` are the
         exclusion threshold, whether only a stored exclusion counts, the best score, the long-term
@@ -99,10 +100,10 @@ class Native(Protocol):
         """
 
     def hash_leaves(self, leaves: bytes, leaf_bytes: int, /) -> bytes:
-        """Return the hashes of leaves of `leaf_bytes` bytes, each hashed twice."""
+        """Return the double hashes of leaves of `leaf_bytes` bytes each."""
 
     def hash_changed_parents(self, tree: bytearray, changed: bytearray, /) -> None:
-        """Compute the hashes above the leaves whose flags are set, and clear the flags.
+        """Rehash the parents of the leaves whose flags are set, and clear the flags.
 
         `tree` has 64 bytes for each flag, as in `MerkleTree`.
         """
@@ -110,7 +111,7 @@ class Native(Protocol):
     def set_leaves(
         self, tree: bytearray, changed: bytearray, indexes: "array[int]", hashes: bytes, /
     ) -> list[int]:
-        """Write `hashes` at `indexes`, and set the flags of the leaves that differ.
+        """Write hashes at the given indexes, and flag the leaves that change.
 
         The result has the positions of these leaves in `indexes`, which is an array of type I.
         `tree` and `changed` are as in `hash_changed_parents`.
@@ -119,7 +120,7 @@ class Native(Protocol):
     def set_lanes(
         self, lanes: "array[int]", seats: "array[int]", new_lanes: "array[int]", /
     ) -> tuple[int, int, int, list[int]]:
-        """Write `new_lanes` at `seats`, and return how the totals change.
+        """Write new lanes at the given seats, and return the changes of the totals.
 
         The result has the increases of the number of leaves, of the number of nodes that may be
         selected, and of the sum of weights, and the indexes of the words that change, with
@@ -127,15 +128,15 @@ class Native(Protocol):
         """
 
     def encode_lane_words(self, indexes: "array[int]", lanes: "array[int]", /) -> bytes:
-        """Return the encoded leaves of the words at `indexes`, an array of type I.
+        """Return the encoded leaves of the lane words at the given indexes.
 
-        `lanes` has the lanes of all seats, an array of type H.
+        `indexes` is an array of type I. `lanes` has the lanes of all seats, an array of type H.
         """
 
     def compute_stake_scores(
         self, stakes: list[int], largest: int, scores: "array[int]", /
     ) -> bool:
-        """Write sqrt(stake / largest) of each stake to `scores`.
+        """Compute sqrt(stake / largest) for each stake, and write it to `scores`.
 
         The result is False if a stake is too large; the scores are then invalid.
         """
@@ -143,7 +144,7 @@ class Native(Protocol):
     def compute_weights(
         self, columns: Columns, time: int, decay_table: bytes, min_weight: int, /
     ) -> None:
-        """Write the weights and the `offered` flags of the rows that are flagged.
+        """Write the weights and the `offered` flags of the flagged rows.
 
         A weight is at least `min_weight`. The last three columns are the flags of the rows, the
         weights and the `offered` flags.
@@ -160,7 +161,7 @@ class Native(Protocol):
 
 
 def _load_native_package() -> tuple[Native | None, int | None]:
-    """Return the native package, or the version of an installed package that is unusable."""
+    """Load the native package, or return the version of one that cannot be used."""
     try:
         module = cast("Native", import_module("oracle_native"))
     except ImportError:

@@ -1,4 +1,4 @@
-"""The state of nodes, of tasks (with the runs of several nodes in them), and of task groups.
+"""The state of nodes, tasks, task runs and task groups.
 
 A node has a membership, hardware, a score pool and a reliability. The members of a group have
 ranks and task scores. See docs/reference/events-and-jsonl.md#what-is-legal and
@@ -17,7 +17,10 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 
 
 class Membership(StrEnum):
-    """The membership state of a node; only a member has a QoS."""
+    """The membership state of a node.
+
+    Only a member has a QoS.
+    """
 
     UNKNOWN = "unknown"
     MEMBER = "member"
@@ -27,17 +30,17 @@ class Membership(StrEnum):
 
 
 class PendingLeave(StrEnum):
-    """A request of a node that takes effect when its current task ends."""
+    """A request of a node to pause or quit when its current task ends."""
 
     PAUSE = "pause"
     QUIT = "quit"
 
 
 class DownloadRequest(NamedTuple):
-    """A request to a node to download a model, which is not repeated before `until`.
+    """A request to a node to download a model.
 
-    Times are block times in seconds. The request is fulfilled once the model is on the node's
-    disk.
+    The request is not repeated before `until`. Times are block times in seconds. The request is
+    fulfilled once the model is on the node's disk.
     """
 
     model: str
@@ -51,11 +54,11 @@ DOWNLOAD_HISTORY_SECONDS = 86_400
 
 @dataclass(slots=True)
 class Node:
-    """The state of one node, which only the fold changes.
+    """The state of one node.
 
-    `seat` is the node's number for life: nodes are numbered from 0 in the order in which events
-    first named them, and a number is never reused. It is the index of the node's leaf in the tree
-    of a round (docs/reference/report-format.md#roots).
+    Only the fold changes the node. `seat` is the node's number for life: nodes are numbered from 0
+    in the order in which events first named them, and a number is never reused. It is the index of
+    the node's leaf in the tree of a round (docs/reference/report-format.md#roots).
 
     `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255),
     and `pool_sum` is their sum. `scored` is the number of all task scores of the node so far. The
@@ -127,7 +130,10 @@ def copy_node(node: Node) -> Node:
 
 
 def create_node(address: Address, seat: int, time: int, restarts: int) -> Node:
-    """Return a new node that is not a member and has reliability 1; nothing else is known."""
+    """Create a node that is not a member and has reliability 1.
+
+    Nothing else is known about the node.
+    """
     return Node(
         address=address,
         seat=seat,
@@ -166,7 +172,10 @@ class Ending(StrEnum):
 
 
 class Run(NamedTuple):
-    """A node's part in a task of a network that commits and discloses; `round` is 0 to 2."""
+    """A node's part in a task of a commit-and-disclose network.
+
+    `round` is 0 to 2.
+    """
 
     round: int
     node: Address
@@ -179,23 +188,24 @@ class Run(NamedTuple):
 
     @property
     def has_answered(self) -> bool:
-        """Whether the node committed a result or reported an error."""
+        """Whether the node committed to a result or reported an error."""
         return self.committed_at is not None or self.reported_at is not None
 
 
 @dataclass(slots=True)
 class Task:
-    """The state of one task, which only the fold changes; times are block times in seconds.
+    """The state of one task.
 
-    `created_at` is None if the creation was not seen. `node` is None if the task was not started,
-    or was started by several nodes; in that case `runs` holds one run for each node, in order of
-    start (commit/disclose networks only). `stopped_at` is the position of the submission,
-    commitment or error report. `revealed_at` is the position at which the node revealed a
-    committed answer. `freed` means that the node could take another task once it answered;
-    otherwise it is busy until the end. `group_size` is the final number of tasks in the group, or
-    None if unknown. `scored_in` is the group that scored the task, which happens once. `paid` is
-    the node's share of the group's fee in wei, or None if the network reported none. `seen_at` and
-    `changed_at` are the blocks of the first and the newest event that changed the task.
+    Only the fold changes the task. Times are block times in seconds. `created_at` is None if the
+    creation was not seen. `node` is None if the task was not started, or was started by several
+    nodes; in that case `runs` holds one run for each node, in order of start (commit/disclose
+    networks only). `stopped_at` is the position of the submission, commitment or error report.
+    `revealed_at` is the position at which the node revealed a committed answer. `freed` means that
+    the node could take another task once it answered; otherwise it is busy until the end.
+    `group_size` is the final number of tasks in the group, or None if unknown. `scored_in` is the
+    group that scored the task, which happens once. `paid` is the node's share of the group's fee
+    in wei, or None if the network reported none. `seen_at` and `changed_at` are the blocks of the
+    first and the newest event that changed the task.
     """
 
     key: TaskKey
@@ -276,16 +286,17 @@ _NEW_TASK_VALUES = _get_task_values(
 
 
 def create_task(key: TaskKey) -> Task:
-    """Return a new task of which only the key is known."""
+    """Create a task of which only the key is known."""
     return Task(key, *_NEW_TASK_VALUES)
 
 
 class GroupMember(NamedTuple):
-    """A task of a closed group; `elapsed` is in seconds, or None without an answer.
+    """A task of a closed group.
 
-    `rank` counts from 1 and is None for a task that is not ranked. `score` is None for a task that
-    gives no score. In a scored group, this is a task that was never started, that is only possibly
-    a member, or that has no rank and a limit that is not credible.
+    `elapsed` is in seconds, or None without an answer. `rank` counts from 1 and is None for a task
+    that is not ranked. `score` is None for a task that gives no score. In a scored group, this is
+    a task that was never started, that is only possibly a member, or that has no rank and a limit
+    that is not credible.
     """
 
     task: TaskKey
@@ -296,16 +307,19 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible_member(self) -> bool:
-        """Whether the task may or may not be a member, in a scored group of a feed."""
+        """Whether it is uncertain that the task is a member.
+
+        This occurs only in scored groups of a feed.
+        """
         return self.node is not None and self.score is None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """A group when it closed; `scored` is False if no member was ranked.
+    """A group as of its closing.
 
-    The position identifies the result, because a chain may name a group twice (its tasks score
-    only once).
+    `scored` is False if no member was ranked. The position identifies the result, because a chain
+    may name a group twice (its tasks score only once).
     """
 
     group: GroupKey
@@ -317,9 +331,10 @@ class GroupResult:
 
 @dataclass(slots=True)
 class OpenGroup:
-    """The tasks so far of a group that closes once all of them have ended (`terminal`).
+    """The tasks seen so far of a group that closes once all have ended.
 
-    `closed` is True once the group was scored; a group is never reopened.
+    The rules then have the close mode `terminal`. `closed` is True once the group was scored; a
+    group is never reopened.
     """
 
     group: GroupKey
@@ -329,7 +344,7 @@ class OpenGroup:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The newest folded event, and the number of nodes named by all events up to it.
+    """The newest folded event, and the number of nodes named up to it.
 
     Later events are compared with its time. The next new node gets the seat `node_count`.
     """

@@ -75,7 +75,7 @@ def format_version(version: tuple[int, int, int]) -> str:
 
 @lru_cache(maxsize=256)
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Parse a version that `format_version` formatted."""
+    """Parse a version in the format of `format_version`."""
     major, minor, patch = text.split(".")
     return int(major), int(minor), int(patch)
 
@@ -86,7 +86,7 @@ def _clamp_to_int64(number: int) -> int:
 
 
 def build_enum_field_kind(enum: type[StrEnum]) -> FieldKind:
-    """Return the kind of the fields that hold a member of this enumeration."""
+    """Return the kind of fields that hold a member of this enumeration."""
     return FieldKind(
         codec=codecs.build_enum_codec(enum),
         column=ColumnType.TEXT,
@@ -171,7 +171,7 @@ _TIMED_EVENT_FIELDS = frozenset(event_field.name for event_field in fields(Timed
 
 
 def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
-    """Return the kind of each field except position and time, in the order of encoding.
+    """Return the kind of each field except position and time, in encoding order.
 
     Raises:
         TypeError: a field is not annotated with a kind.
@@ -202,9 +202,10 @@ def _get_field_kind(event_field: Field[Any]) -> FieldKind:
 
 
 def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the events whose field values are in `columns`, for an event class with slots.
+    """Build the events of one class from columns of field values.
 
-    Values are not checked, so the caller must pass values of the right types.
+    The class must have slots. Values are not checked, so the caller must pass values of the right
+    types.
 
     Raises:
         ValueError: the columns do not match the fields, or their lengths differ.

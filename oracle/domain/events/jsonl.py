@@ -49,11 +49,14 @@ def parse_json_object(line: str) -> dict[str, object]:
 
 
 class _RepeatedKeyError(ValueError):
-    """A JSON object contains the same key twice."""
+    """A JSON object contains the same key more than once."""
 
 
 class _OversizedInteger(NamedTuple):
-    """An integer with too many digits for Python's `int`, which every field's codec rejects."""
+    """An integer with too many digits for Python's `int`.
+
+    The codecs of all fields reject it.
+    """
 
     digits: str
 
@@ -155,7 +158,7 @@ class OutOfOrderError(Exception):
 
 
 def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
-    """Yield the events of a sorted file one by one, without keeping them in memory.
+    """Yield the events of a sorted file one at a time, to save memory.
 
     Raises:
         OutOfOrderError: a line is invalid or out of order. The caller must discard the events
@@ -183,7 +186,7 @@ def _is_in_order(event: DomainEvent, last_event: DomainEvent) -> bool:
 
 
 class _LineIndex(NamedTuple):
-    """The first line with each position, and the time and the first line of each block.
+    """The line numbers at which positions and blocks first appear, with the block times.
 
     The index finds lines that contradict an earlier line.
     """
@@ -238,7 +241,7 @@ def parse_event(line: str) -> DomainEvent:
 
 
 def parse_task_request(text: str) -> TaskCreated:
-    """Parse a task request, which is a JSON object with optional fields of `task_created`.
+    """Parse a task request: a JSON object with optional fields of `task_created`.
 
     `type`, position and time are allowed, so that an exported line is valid. Without position and
     time the task is created at position 0 and time 0. Without `task` its key is zero.
@@ -269,7 +272,7 @@ def _check_milliseconds(values: Mapping[str, Any]) -> None:
 
 
 def parse_field_value(field: str, value: object) -> object:
-    """Parse a JSON or TOML value as the value of an event field.
+    """Parse the value of an event field from a JSON or TOML value.
 
     Raises:
         ValueError: the value is invalid for this field, or no event has the field.
@@ -299,7 +302,10 @@ def _parse_field(codec: FieldCodec, key: str, value: object) -> Any:  # noqa: AN
 
 
 def event_to_json(event: DomainEvent) -> str:
-    """Encode an event as one JSON line, without line break, absent values and default values."""
+    """Encode an event as one line of JSON, without absent and default values.
+
+    The result has no line break.
+    """
     name = NAME_BY_TYPE[type(event)]
     record: dict[str, object] = {"type": name}
     position_values = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}

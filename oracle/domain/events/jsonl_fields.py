@@ -20,7 +20,7 @@ _VERSION_PARTS = 3
 
 
 class FieldCodec(NamedTuple):
-    """Decodes one kind of value from JSON, and encodes it for `json.dumps`."""
+    """Decodes one kind of value from JSON, and encodes it as a value for `json.dumps`."""
 
     decode: Callable[[object], Any]
     encode: Callable[[object], object] = lambda value: value
@@ -32,7 +32,10 @@ def encode_int(value: object) -> object:
 
 
 def build_integer_codec(minimum: int, maximum: int) -> FieldCodec:
-    """Return the codec of integers in a range; a decimal string is only valid above 2^53."""
+    """Return a codec for integers in a range.
+
+    A decimal string is only valid above 2^53.
+    """
     message = f"must be a whole number from {minimum} to {_format_bound(maximum)}"
 
     def decode(value: object) -> int:
@@ -52,7 +55,7 @@ def _format_bound(number: int) -> str:
 
 
 def build_hex_codec(size: int) -> FieldCodec:
-    """Return the codec of `size` bytes as `0x` hex, which is decoded to lower case."""
+    """Return a codec for byte strings of `size` bytes, written as lower-case `0x` hex."""
     pattern = re.compile(rf"0x[0-9a-f]{{{2 * size}}}")
 
     def decode(value: object) -> str:
@@ -66,7 +69,7 @@ def build_hex_codec(size: int) -> FieldCodec:
 
 
 def build_enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
-    """Return the codec for the members of an enumeration."""
+    """Return a codec for the members of an enumeration."""
     member_by_value = {member.value: member for member in enum_type}
 
     def decode(value: object) -> StrEnum:
@@ -80,7 +83,10 @@ def build_enum_codec(enum_type: type[StrEnum]) -> FieldCodec:
 def build_list_codec(
     entry: FieldCodec, description: str, *, min_length: int = 0, max_length: int | None = None
 ) -> FieldCodec:
-    """Return the codec of a list of entries, which `description` names in error messages."""
+    """Return a codec for lists of entries.
+
+    Error messages name the list by `description`.
+    """
 
     def decode(value: object) -> tuple[object, ...]:
         if (

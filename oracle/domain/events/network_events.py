@@ -1,4 +1,4 @@
-"""The events of a network, with one class for each.
+"""The events of a network, with one class for each type of event.
 
 `make reference` copies the docstring of each class as the event's meaning into the table
 docs/reference/events-and-jsonl.md#vocabulary. Each
@@ -98,7 +98,7 @@ class NodeUpdated(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ModelAdded(TimedEvent):
-    """The model is on the node's disk from now on."""
+    """The model is now on the node's disk."""
 
     node: NodeAddress
     model: Text
@@ -106,7 +106,10 @@ class ModelAdded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequested(TimedEvent):
-    """The node is requested to download the model; the request is not repeated before `until`."""
+    """The network requests a download of the model by the node.
+
+    The request is not repeated before `until`.
+    """
 
     # `ModelAdded` later reports the completed download; see
     # docs/explanation/dispatch.md#pre-download.
@@ -117,7 +120,7 @@ class DownloadRequested(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class NodePaused(TimedEvent):
-    """The node is paused and takes no more tasks."""
+    """The node is paused, and takes no more tasks."""
 
     node: NodeAddress
 
@@ -138,14 +141,14 @@ class NodeQuit(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class NodePauseAsked(TimedEvent):
-    """The node requests a pause, which takes effect at once or when its running task ends."""
+    """The node requests a pause, which starts at once or when its running task ends."""
 
     node: NodeAddress
 
 
 @dataclass(frozen=True, slots=True)
 class NodeQuitAsked(TimedEvent):
-    """The node requests to quit, which takes effect at once or when its running task ends."""
+    """The node requests its exit, which takes effect at once or when its running task ends."""
 
     node: NodeAddress
 
@@ -222,7 +225,7 @@ class TaskSubmitted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskErrorReported(TimedEvent):
-    """The node reports, possibly after a commitment, that the task cannot be run.
+    """The node reports that the task cannot be run, possibly after committing to a result.
 
     The node then ranks last in its group (docs/reference/scoring-rules.md#task-groups). `frees` is
     as in `task_submitted`.
@@ -235,7 +238,7 @@ class TaskErrorReported(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultCommitted(TimedEvent):
-    """The node commits to a result in the first round of a network that commits and discloses."""
+    """The node commits to a result, in the first round of a commit-and-disclose network."""
 
     task: TaskId
     node: NodeAddress
@@ -243,7 +246,7 @@ class ResultCommitted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultDisclosed(TimedEvent):
-    """The node discloses its result in the second round, or reveals a result it had submitted."""
+    """The node discloses its result in the second round, or a result that it had submitted."""
 
     task: TaskId
     node: NodeAddress
@@ -258,7 +261,7 @@ class TaskValidated(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class FeeShared(TimedEvent):
-    """The node receives `fee` wei as its share of the group's fee, before its task ends."""
+    """The node receives its share of the group's fee (`fee` wei), before its task ends."""
 
     task: TaskId
     node: NodeAddress
@@ -275,7 +278,7 @@ class TaskSucceeded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskRefunded(TimedEvent):
-    """The task ends; its result matched those of its group, and its fee is refunded."""
+    """The task ends with a refund of its fee, although its result matched the group's."""
 
     task: TaskId
     node: NodeAddress | None = None
@@ -310,10 +313,10 @@ class TaskTimedOut(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskCancelled(TimedEvent):
-    """A deadline passed; the record of the task decides which node is to blame, if any.
+    """The task is cancelled after a deadline passed.
 
-    Without `node`, the event only ends a task that no node has started
-    (docs/decisions/0078-commit-disclose-networks-blame.md).
+    The record of the task decides which node is to blame, if any. Without `node`, the event only
+    ends a task that no node has started (docs/decisions/0078-commit-disclose-networks-blame.md).
     """
 
     task: TaskId
@@ -322,7 +325,7 @@ class TaskCancelled(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class GroupValidated(TimedEvent):
-    """A validation group and its members, in the chain's order.
+    """A validation group was validated; its members are listed in the chain's order.
 
     `ranked` is true if the members are in the order in which they finished, so that no times are
     compared. `invalid` lists the members whose result is wrong, if the source reports them.
@@ -385,7 +388,7 @@ TYPE_BY_NAME: Mapping[str, type[DomainEvent]] = MappingProxyType(
 
 
 def _collect_field_kinds() -> dict[str, FieldKind]:
-    """Return the kind of every event field, by field name.
+    """Return the kind of every event field, keyed by field name.
 
     Raises:
         TypeError: two events have fields with the same name but different kinds.
@@ -406,5 +409,5 @@ FIELD_KINDS: Mapping[str, FieldKind] = MappingProxyType(_collect_field_kinds())
 
 
 def get_event_name(event: DomainEvent) -> str:
-    """Return an event's type name, as in the JSON-lines field `type`."""
+    """Return the name of an event's type, as used in the JSON-lines field `type`."""
     return NAME_BY_TYPE[type(event)]

@@ -63,7 +63,10 @@ class RoundAccepted:
 
 @dataclass(frozen=True, slots=True)
 class RoundsStruck:
-    """The roots of rounds `first` to `last` (both included) were withdrawn and prove nothing."""
+    """The roots of rounds `first` to `last` (both included) were withdrawn.
+
+    A withdrawn root proves nothing.
+    """
 
     at: Position
     time: int
@@ -97,7 +100,7 @@ class KickCancelled:
 
 @dataclass(frozen=True, slots=True)
 class KickAllowed:
-    """The vetoer allowed the held kickout that has been due since `due_since`.
+    """The vetoer allowed a held kickout, which has been due since `due_since`.
 
     If `due_since` is 0, the vetoer withdrew the permission.
     """
@@ -130,7 +133,7 @@ class KickRefused:
 
 @dataclass(frozen=True, slots=True)
 class NodeExpelled:
-    """The previous oracle contract had expelled the node; this was recorded at the deployment."""
+    """At its deployment, the contract recorded that its predecessor had expelled the node."""
 
     at: Position
     time: int
@@ -155,7 +158,7 @@ class LimitsSet:
 
 @dataclass(frozen=True, slots=True)
 class KickLimitsSet:
-    """The gas limit, duration and rate limit of later expulsions were set."""
+    """The limits of later expulsions were set: gas, duration and rate."""
 
     at: Position
     time: int
@@ -209,7 +212,7 @@ class Objected:
 
 @dataclass(frozen=True, slots=True)
 class RulesSet:
-    """Reports are computed under these rules from now on."""
+    """The rules were set by which reports are computed from now on."""
 
     at: Position
     time: int
@@ -231,7 +234,7 @@ class RulesScheduled:
 
 @dataclass(frozen=True, slots=True)
 class OperationSalted:
-    """The salt of a timelock operation that was scheduled in the same transaction."""
+    """A timelock operation got a salt, in the transaction that scheduled it."""
 
     at: Position
     time: int
@@ -241,7 +244,7 @@ class OperationSalted:
 
 @dataclass(frozen=True, slots=True)
 class OperationCancelled:
-    """An operation of the timelock was cancelled."""
+    """A timelock operation was cancelled."""
 
     at: Position
     time: int

@@ -1,1 +1,1 @@
-"""The fold, which applies events to the state, block by block."""
+"""The fold: applies events to the state, block by block."""

@@ -38,10 +38,10 @@ HANDLERS: EventHandlers = {
 
 
 class Fold:
-    """Folds events into the rows of `ledger`, which the caller loads and stores between calls.
+    """Folds events into the rows of `ledger`.
 
-    `last` is the newest folded event, or None before the first event; a caller sets it to resume a
-    fold.
+    The caller loads and stores the rows between calls. `last` is the newest folded event, or None
+    before the first event; a caller sets it to resume a fold.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -50,7 +50,9 @@ class Fold:
         self.last: LastEvent | None = None
 
     def fold_block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
-        """Fold the events of one block, sorted by position; with `journal`, keep the old rows.
+        """Fold the events of one block.
+
+        The events are sorted by position. With `journal`, the old rows are kept.
 
         Raises:
             ValueError: an event is in another block, or does not follow the last folded event.
@@ -72,7 +74,7 @@ class Fold:
         self.ledger.changes.pre_images.append(pre_images)
 
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
-        """Fold events that are sorted by position, from any number of blocks.
+        """Fold events from any number of blocks, sorted by position.
 
         If the last transaction continues in the next call, the caller passes `is_complete=False`,
         and calls `score_groups_closed_in_transaction` at the end of the transaction.
@@ -106,16 +108,16 @@ class Fold:
             self.score_groups_closed_in_transaction()
 
     def score_groups_closed_in_transaction(self, next_position: Position | None = None) -> None:
-        """Score the groups that closed in the newest transaction, after its verdicts are folded.
+        """Score the groups that closed in the newest transaction.
 
-        With `next_position`, the groups are scored only if this position is in another
-        transaction.
+        All verdicts of the transaction must have been folded before. With `next_position`, the
+        groups are scored only if this position is in another transaction.
         """
         if next_position is None or next_position[:2] != self.ledger.at[:2]:
             group_validation.score_closed_groups(self.ledger)
 
     def drain_changes(self) -> Changes:
-        """Return the changes since the last call, and start a new collection.
+        """Return the changes since the last call, and clear them.
 
         The ledger shares the returned rows, so the caller must store them before the fold
         continues.
@@ -140,7 +142,7 @@ def collect_task_keys(events: Iterable[DomainEvent]) -> set[TaskKey]:
 def collect_open_group_keys(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> set[GroupKey]:
-    """Return the keys of the groups that the events may extend or close.
+    """Return the keys of the groups that the events may add tasks to, or close.
 
     The result is empty unless the rules close a group when all of its tasks have ended. `tasks`
     holds the existing rows of `collect_task_keys`.
@@ -153,14 +155,14 @@ def collect_open_group_keys(
 
 
 def collect_open_group_task_keys(groups: Iterable[OpenGroup]) -> set[TaskKey]:
-    """Return the keys of all tasks in groups that are not closed."""
+    """Return the keys of all tasks in open groups."""
     return {key for group in groups if not group.closed for key in group.tasks}
 
 
 def collect_node_addresses(
     events: Iterable[DomainEvent], tasks: Mapping[TaskKey, Task]
 ) -> set[Address]:
-    """Return the nodes that the events refer to, and the nodes that run the given tasks.
+    """Return the nodes that the events name, and the nodes that run the tasks.
 
     `tasks` holds the existing rows of `collect_task_keys` and `collect_open_group_task_keys`.
     """

@@ -1,4 +1,4 @@
-"""Closes validation groups, and adds the task scores of their members to the pools.
+"""Closes validation groups, and adds the scores of their tasks to the nodes' pools.
 
 See docs/reference/scoring-rules.md#task-groups and
 docs/reference/scoring-rules.md#long-term-score.
@@ -30,7 +30,7 @@ from oracle.domain.state import Ending, GroupMember, GroupResult, Node, Task
 
 
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
-    """Close the group that the event lists, if the rules close groups by such events."""
+    """Close the group that the event lists, if the rules use such events to close groups."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.record_anomaly(event, Violation.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
@@ -48,7 +48,7 @@ def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
 
 
 def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
-    """Close the group of an ended task if it is full and all its members have ended."""
+    """Close the group of an ended task once it is full and all its tasks have ended."""
     group = None if task.group is None else ledger.groups.get(task.group)
     if group is None or group.closed or len(group.tasks) < ledger.rules.group_size:
         return
@@ -60,7 +60,7 @@ def close_group_if_complete(ledger: WorkingSet, event: DomainEvent, task: Task) 
 def _close_group(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
-    """Close a group, and score its members now or at the end of the transaction."""
+    """Close a group, and score its members at once or at the end of the transaction."""
     if any(not closing_group.tasks.isdisjoint(keys) for closing_group in ledger.closing_groups):
         # A task is scored only once, by the group that closed first, so the earlier groups are
         # scored before this group.
@@ -88,7 +88,7 @@ def _close_group(
 
 
 def score_closed_groups(ledger: WorkingSet) -> None:
-    """Score the closed groups by the verdicts that have been folded so far."""
+    """Score the closed groups, using the verdicts folded so far."""
     closing_groups, ledger.closing_groups = ledger.closing_groups, []
     for closing_group in closing_groups:
         answered_tasks = [ledger.tasks[key] for key in closing_group.answered]
@@ -119,7 +119,7 @@ def score_closed_groups(ledger: WorkingSet) -> None:
 def _iter_possible_members(
     ledger: WorkingSet, closing_group: ClosingGroup
 ) -> Iterator[GroupMember]:
-    """Yield the tasks that may be members of the group; they get no rank and no score."""
+    """Yield the tasks that may be members of the group, without rank and score."""
     for key in closing_group.possible:
         task = ledger.tasks.get(key)
         if task is not None and key not in closing_group.tasks and task.scored_in is None:
@@ -129,7 +129,10 @@ def _iter_possible_members(
 def _find_unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
-    """Return the keys of the tasks that no group has scored yet, and their existing rows."""
+    """Return the tasks that no group has scored yet.
+
+    The result has the keys of all of these tasks, and the rows of those that exist.
+    """
     present_keys: list[TaskKey] = []
     known_tasks: list[Task] = []
     for key in keys:
@@ -177,7 +180,7 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
 
 
 def _is_counted_in_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
-    """Return whether the member's score enters the pool.
+    """Return whether a member's score is added to its node's pool.
 
     If the rules spare aborted tasks, the score of an unranked task enters the pool only if the
     task timed out.

@@ -1,4 +1,4 @@
-"""Computes task scores under legacy rules from the two rounds in which three nodes submit.
+"""Computes task scores under legacy rules, from the two rounds of three nodes.
 
 The first round is the commitment to a result, the second its disclosure. In each round the nodes
 are scored in the order of their submissions. The three nodes run parts of one task, or each runs a
@@ -38,10 +38,10 @@ class RoundScores(NamedTuple):
 
 
 def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
-    """Return the scores of each run in the order of `runs`, or an empty list if no node answered.
+    """Return the round scores of each run, in the order of `runs`.
 
-    If a node submitted nothing in a round, its error report counts as its submission in this
-    round.
+    The list is empty if no node answered. If a node submitted nothing in a round, its error report
+    counts as its submission in this round.
     """
     commitment_positions = [run.committed_at or run.reported_at for run in runs]
     disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]
@@ -59,10 +59,11 @@ def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]
 
 
 def build_group_runs(tasks: Sequence[Task]) -> dict[TaskKey, Run]:
-    """Convert the tasks of a validation group to runs of one task, in the same order.
+    """Convert the tasks of a validation group to the runs of a single task.
 
-    Tasks that never started are left out. The result is empty unless a member revealed an answer
-    that it had committed to, because an openly submitted answer has no second round.
+    The order stays the same. Tasks that never started are left out. The result is empty unless a
+    member revealed an answer that it had committed to, because an openly submitted answer has no
+    second round.
     """
     if all(task.revealed_at is None for task in tasks):
         return {}
@@ -124,7 +125,7 @@ def _rank_and_score_submissions(
 
 
 def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
-    """Add the scores of a task that has just ended to the legacy windows of its nodes."""
+    """Add the scores of a task that has just ended to its nodes' legacy windows."""
     rules = ledger.rules
     scores = compute_round_scores(task.runs, rules)
     if rules.legacy is None or not scores:

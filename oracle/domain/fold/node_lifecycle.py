@@ -1,4 +1,4 @@
-"""Applies the events about the membership, the hardware and the models of nodes.
+"""Applies events about the membership, hardware and models of nodes.
 
 See docs/reference/scoring-rules.md#reliability and docs/reference/scoring-rules.md#coming-back.
 """
@@ -79,7 +79,10 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
 
 def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
-    """Set the pool of a node that rejoins to its old pool, an empty pool, or the rejoin floor."""
+    """Set the pool of a node that rejoins.
+
+    The node gets its old pool, an empty pool or the rejoin floor.
+    """
     pool, prior_score = node.pool, node.prior
     if (
         rules.rejoin_floor is not None
@@ -100,7 +103,7 @@ def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
 
 
 def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
-    """Set the node's reliability H to 1, and record the change."""
+    """Reset the node's reliability H to 1, and record the change."""
     previous_reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
         node.address,
@@ -128,14 +131,14 @@ def _set_node_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
 
 
 def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
-    """Add a model to the models on the node's disk."""
+    """Add a model to the list of models on the node's disk."""
     node = ledger.get_node_for_update(event.node, event.time)
     if event.model not in node.models:
         node.models = (*node.models, event.model)
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
-    """Record a download request to the node, and remove requests that are older than a day."""
+    """Record a download request, and remove the node's requests older than a day."""
     node = ledger.get_node_for_update(event.node, event.time)
     cutoff_time = event.time - DOWNLOAD_HISTORY_SECONDS
     recent_requests = [request for request in node.downloads if request.requested_at > cutoff_time]
@@ -170,7 +173,10 @@ def _set_node_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, pau
 
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
-    """Record a member's request to pause or quit; it takes effect once the node runs no task."""
+    """Record a member's request to pause or quit.
+
+    The request takes effect once the node runs no task.
+    """
     pending_leave = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
     violation = find_leave_request_violation(ledger.nodes.get(event.node), pending_leave)
     if violation is not None:
@@ -189,7 +195,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 def decrement_running_tasks(
     ledger: WorkingSet, address: Address, position: Position, time: int
 ) -> None:
-    """Decrement a node's number of running tasks, and apply the node's pending leave at zero."""
+    """Count one running task less, and apply a pending leave request at zero."""
     node = ledger.get_node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:
@@ -199,7 +205,7 @@ def decrement_running_tasks(
 def apply_pending_leave(
     ledger: WorkingSet, address: Address, position: Position, time: int
 ) -> None:
-    """Pause the node or end its membership, as the node requested."""
+    """Apply the node's pending request to pause or to quit."""
     node = ledger.get_node_for_update(address, time)
     pending_leave, node.pending = node.pending, None
     if pending_leave is PendingLeave.PAUSE:
@@ -224,7 +230,7 @@ def _select_quits_in_transaction(
 
 
 def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKickedOut) -> None:
-    """End the node's membership, but keep its pool as evidence.
+    """End the node's membership, but keep its score pool as evidence.
 
     Contracts report the end of a task before its effect on the node. A kickout or slash therefore
     overrides a pending quit that took effect earlier in the same transaction
@@ -242,7 +248,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
 
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
-    """Return whether the node's pending quit took effect in the event's transaction."""
+    """Return whether the node's pending quit took effect in the same transaction."""
     return ledger.quit_transactions.get(event.node) == (event.at.block, event.at.tx)
 
 

@@ -1,4 +1,4 @@
-"""Checks whether an event is legal in the current state of a task or a node.
+"""Checks whether an event is allowed in the current state of a task or node.
 
 Each function returns the rule that the event would break, or None. Every event about a task that
 has already ended breaks a rule, which the docstrings do not repeat. See
@@ -22,7 +22,7 @@ from oracle.domain.state import Membership, Node, PendingLeave, Task
 
 
 class Violation(StrEnum):
-    """The rules that events can break, as recorded in anomalies.
+    """The rules that an event can break, as recorded in anomalies.
 
     An event that breaks one of the last six rules is still applied. If the event contradicts the
     record that was folded from earlier events, the record is used.
@@ -63,14 +63,17 @@ class Violation(StrEnum):
 
 
 def find_membership_violation(node: Node | None) -> Violation | None:
-    """Return a violation if the node is not a member, else None."""
+    """Return a violation if the node is not a member, otherwise None."""
     if node is None or node.membership is not Membership.MEMBER:
         return Violation.NOT_A_MEMBER
     return None
 
 
 def find_leave_request_violation(node: Node | None, request: PendingLeave) -> Violation | None:
-    """Return a violation if a request to leave is repeated, or made by a non-member, else None."""
+    """Check a request to leave, and return its violation, if any.
+
+    Neither a repeated request nor the request of a non-member is allowed.
+    """
     if node is None or node.membership is not Membership.MEMBER:
         return Violation.NOT_A_MEMBER
     if node.pending is PendingLeave.QUIT:
@@ -80,21 +83,27 @@ def find_leave_request_violation(node: Node | None, request: PendingLeave) -> Vi
 
 
 def find_creation_violation(task: Task) -> Violation | None:
-    """Return a violation if the task was created before or has ended, else None."""
+    """Return a violation if the created task already exists or has ended.
+
+    Otherwise, the result is None.
+    """
     if task.ending is not None:
         return Violation.AFTER_TERMINAL
     return None if task.created_at is None else Violation.CREATED_TWICE
 
 
 def find_queueing_violation(task: Task) -> Violation | None:
-    """Return a violation if a task is queued after its start or its end, else None."""
+    """Return a violation if the queued task has already started or ended.
+
+    Otherwise, the result is None.
+    """
     if task.ending is not None:
         return Violation.AFTER_TERMINAL
     return None if task.started_at is None and not task.runs else Violation.QUEUED_AFTER_START
 
 
 def find_start_violation(task: Task, event: TaskStarted) -> Violation | None:
-    """Return a violation if the task was already started in this round or by this node, else None.
+    """Return a violation if the task was already started in this round or by this node.
 
     A task without rounds can be started only once, and a task with rounds only with a round.
     """
@@ -113,7 +122,7 @@ def find_start_violation(task: Task, event: TaskStarted) -> Violation | None:
 def find_result_violation(
     task: Task | None, event: TaskSubmitted | TaskErrorReported
 ) -> Violation | None:
-    """Return a violation if a result is repeated or comes from another node, else None.
+    """Return a violation if the result is repeated or comes from another node.
 
     In networks that reveal results, a submission may later turn out to be an error report.
     """
@@ -125,7 +134,10 @@ def find_result_violation(
 
 
 def find_disclosure_violation(task: Task | None, event: ResultDisclosed) -> Violation | None:
-    """Return a violation if the node submitted no result or already disclosed it, else None."""
+    """Return a violation if the node submitted no result, or has already disclosed it.
+
+    Otherwise, the result is None.
+    """
     violation = _find_node_violation(task, event)
     if violation is not None or task is None:
         return violation
@@ -135,7 +147,10 @@ def find_disclosure_violation(task: Task | None, event: ResultDisclosed) -> Viol
 
 
 def find_fee_share_violation(task: Task | None, event: FeeShared) -> Violation | None:
-    """Return a violation if the task was already paid for, or not run by the node, else None."""
+    """Return a violation if the task was already paid, or not run by the node.
+
+    Otherwise, the result is None.
+    """
     violation = _find_node_violation(task, event)
     if violation is not None or task is None:
         return violation
@@ -159,7 +174,10 @@ def _find_node_violation(
 
 
 def find_validation_violation(task: Task | None) -> Violation | None:
-    """Return a violation if the task was already validated or has no result, else None."""
+    """Return a violation if the task was already validated or has no result.
+
+    Otherwise, the result is None.
+    """
     if task is None:
         return Violation.VALIDATED_WITHOUT_RESULT
     if task.ending is not None:
@@ -173,7 +191,7 @@ def find_validation_violation(task: Task | None) -> Violation | None:
 
 
 def find_ending_violation(task: Task | None, event: DomainEvent) -> Violation | None:
-    """Return a violation if the task has already ended or was never started, else None.
+    """Return a violation if the task has already ended or was never started.
 
     A task that was never started may still abort.
     """
@@ -187,7 +205,7 @@ def find_ending_violation(task: Task | None, event: DomainEvent) -> Violation | 
 
 
 def get_last_status(task: Task) -> LastStatus:
-    """Return the last status of a task according to the events that were folded."""
+    """Return a task's last status, as known from the folded events."""
     if task.validated:
         return LastStatus.VALIDATED
     if task.stopped_at is not None:
@@ -198,5 +216,5 @@ def get_last_status(task: Task) -> LastStatus:
 
 
 def has_last_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
-    """Return whether a terminal event reports another last status than the folded events."""
+    """Return whether a terminal event contradicts the last status from folded events."""
     return event.last_status is not None and event.last_status is not get_last_status(task)

@@ -41,7 +41,7 @@ _CAUSES = {
 
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
-    """End the task, or if several nodes run the task, the runs that the event ends."""
+    """End the task, or the runs to which the event refers if several nodes run the task."""
     existing_task = ledger.tasks.get(event.task)
     violation = find_ending_violation(existing_task, event)
     if violation is not None:
@@ -63,7 +63,7 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 
 
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
-    """Record an anomaly if a terminal event contradicts the record of earlier events.
+    """Record an anomaly if a terminal event contradicts earlier events.
 
     The record takes priority over the event.
     """
@@ -82,7 +82,7 @@ def _set_task_ending(event: Terminal, task: Task) -> None:
 
 
 def _end_runs(ledger: WorkingSet, event: Terminal, existing_task: Task) -> None:
-    """End the run of the event's node, or every open run if the event names no node."""
+    """End the run of the event's node, or all open runs if the event names no node."""
     runs_to_end = task_runs.find_open_runs(existing_task, event.node)
     if not runs_to_end:
         violation = task_runs.build_unmatched_ending_violation(existing_task, event.node)
@@ -103,7 +103,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing_task: Task) -> None:
 def _release_task_runner(
     ledger: WorkingSet, event: Terminal, task: Task, address: Address, *, has_answered: bool
 ) -> None:
-    """Release the node from the task, and update its count of running tasks and its reliability.
+    """Release the node from the task, and update its task count and reliability.
 
     The end counts for the detection of incidents if the node has not answered before. An abort
     without an answer does not count, because it shows nothing about the node.
@@ -124,7 +124,7 @@ def _release_task_runner(
 
 
 def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> None:
-    """Record a timeout that has no effect, because the time limit of the task was not credible.
+    """Record a timeout without effect, because the task's time limit was not credible.
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """

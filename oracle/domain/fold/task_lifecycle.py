@@ -1,4 +1,4 @@
-"""Applies the events of a task before its end, from its creation to its validation."""
+"""Applies the events of a task from its creation to its validation."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ from oracle.domain.state import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
-    """End the named node's run or, if no node is named, a task that was never started.
+    """End the run of the named node, or a task that no node has started.
 
     A cancellation does not state its cause. In networks that commit and disclose, the node that
     delayed the others counts as timed out, and the others are not at fault
@@ -78,7 +78,7 @@ def _build_ending_event(event: TaskCancelled, run: Run, task: Task) -> TaskTimed
 
 
 def _was_network_awaiting_run(run: Run, task: Task) -> bool:
-    """Return whether the network was waiting for this node when the task was cancelled.
+    """Return whether the network was waiting for the run's node at the cancellation.
 
     First every node has to commit, then every node has to disclose; an error report counts as
     both. After that, the network waits only for the node whose result was accepted, because this
@@ -121,7 +121,7 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
 
 
 def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
-    """Record that no node was free for the task."""
+    """Record that the task was queued because no node was free."""
     existing_task = ledger.tasks.get(event.task)
     violation = None if existing_task is None else find_queueing_violation(existing_task)
     if violation is not None:
@@ -131,7 +131,7 @@ def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
 
 
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
-    """Record which node runs the task, and when its execution clock started."""
+    """Record which node runs the task, and when execution started."""
     existing_task = ledger.tasks.get(event.task)
     violation = None if existing_task is None else find_start_violation(existing_task, event)
     if violation is not None:
@@ -153,14 +153,14 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
-    """Clear a node's exclusion if its reliability has recovered to the exit threshold."""
+    """End a node's exclusion if its reliability has reached the exit threshold again."""
     node = ledger.get_node_for_update(event.node, event.time)
     reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
 
 
 def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
-    """Record the submission, which stops the execution clock."""
+    """Record the submission of a result, which stops the execution clock."""
     existing_task = ledger.tasks.get(event.task)
     if existing_task is not None and existing_task.runs:
         ledger.record_anomaly(event, Violation.NOT_OF_THIS_GENERATION)
@@ -169,10 +169,10 @@ def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
 
 
 def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
-    """Record a node's error report; the rules decide where it ranks.
+    """Record a node's error report.
 
-    An error report after a submission reveals what the node had submitted, so the time of the
-    submission is kept.
+    The rules decide its rank. An error report after a submission reveals what the node had
+    submitted, so the time of the submission is kept.
     """
     existing_task = ledger.tasks.get(event.task)
     if existing_task is not None and existing_task.runs:
@@ -202,7 +202,7 @@ def _record_submission_or_error(
 
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
-    """Record the disclosure of a submitted result, without changing its time and rank."""
+    """Record the disclosure of a submitted result, keeping its time and rank."""
     existing_task = ledger.tasks.get(event.task)
     if existing_task is not None and existing_task.runs:
         task_runs.apply_run_answer(ledger, event)
@@ -215,7 +215,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
-    """Record the share of the group's fee that the node got for this task."""
+    """Record the node's share of the group's fee for this task."""
     violation = find_fee_share_violation(ledger.tasks.get(event.task), event)
     if violation is not None:
         ledger.record_anomaly(event, violation)
@@ -224,7 +224,7 @@ def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
 
 
 def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
-    """Record that the result was accepted."""
+    """Record that the task's result was accepted."""
     violation = find_validation_violation(ledger.tasks.get(event.task))
     if violation is not None:
         ledger.record_anomaly(event, violation)

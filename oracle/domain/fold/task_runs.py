@@ -1,4 +1,4 @@
-"""The runs of several nodes in one task, in a network that commits and discloses.
+"""The runs of a task by several nodes, in a commit-and-disclose network.
 
 Each pair of task and round is tracked and checked separately
 (docs/reference/events-and-jsonl.md#what-is-legal). Only legacy rules score runs
@@ -28,7 +28,7 @@ def start_run(task: Task, event: TaskStarted, round_number: int) -> None:
 def apply_run_answer(
     ledger: WorkingSet, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> None:
-    """Record the commitment, the disclosure or the error report of a node in the node's run."""
+    """Record a node's commitment, disclosure or error report in its run."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _find_run(task, event.node)
     violation = _find_run_violation(task, run, event)
@@ -92,7 +92,7 @@ def find_open_runs(task: Task, node: Address | None) -> list[Run]:
 
 
 def build_unmatched_ending_violation(task: Task, node: Address | None) -> Violation:
-    """Return the violation of a terminal event that matches no open run."""
+    """Return the violation for a terminal event that matches no open run."""
     has_run = node is None or _find_run(task, node) is not None
     return Violation.AFTER_TERMINAL if has_run else Violation.NODE_DOES_NOT_RUN_IT
 

@@ -1,4 +1,4 @@
-"""The rows that a fold works on, and the changes that have to be stored."""
+"""The rows that a fold works on, and the changes to store."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,10 @@ from oracle.domain.state import (
 
 
 class ScoreEntry(NamedTuple):
-    """A task score that entered a node's pool; `seq` numbers the scores of each node from 1."""
+    """A task score that was added to a node's pool.
+
+    `seq` numbers the scores of each node from 1.
+    """
 
     node: Address
     seq: int
@@ -53,7 +56,7 @@ class ScoreEntry(NamedTuple):
 
     @property
     def is_derived(self) -> bool:
-        """Whether the task's group membership was derived, because no source lists the task.
+        """Whether the task's membership in the group was derived, because no source lists it.
 
         A feed never lists members that timed out, so the score of 0 of such members is derived
         from other rows.
@@ -62,11 +65,12 @@ class ScoreEntry(NamedTuple):
 
 
 class ClosingGroup(NamedTuple):
-    """A closed group whose verdict is pending, with values as of the time when the group closed.
+    """A closed group that waits for its verdict.
 
-    `size` counts all members, including tasks that were never created. `answered` lists the tasks
-    with an answer, fastest first. `invalid` holds the tasks whose answers are wrong according to
-    the closing event, and `possible` holds the tasks that may be members.
+    The values are as of the time when the group closed. `size` counts all members, including tasks
+    that were never created. `answered` lists the tasks with an answer, fastest first. `invalid`
+    holds the tasks whose answers are wrong according to the closing event, and `possible` holds
+    the tasks that may be members.
     """
 
     group: GroupKey
@@ -85,9 +89,10 @@ class ClosingGroup(NamedTuple):
 
 
 class ReliabilityChange(NamedTuple):
-    """A change of reliability in units of 10^-18; `before` includes the recovery up to `time`.
+    """A change of reliability, in units of 10^-18.
 
-    `before` and `after` are equal if the change is a void timeout.
+    `before` includes the recovery up to `time`. `before` and `after` are equal if the change is a
+    void timeout.
     """
 
     node: Address
@@ -116,7 +121,7 @@ REQUEST_TRANSITIONS = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QU
 
 
 class MembershipChange(NamedTuple):
-    """A transition of a node's membership.
+    """A change of a node's membership.
 
     One event may cause two transitions: a join while a quit is pending shows that the quit took
     effect.
@@ -130,11 +135,11 @@ class MembershipChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An event that broke a rule, and that is ignored unless the rule allows the event.
+    """An event that broke a rule.
 
-    One event may break several rules, and a group may break one rule once for each of its tasks.
-    The position is therefore not a key, and the order in `Changes` is kept. See
-    docs/reference/events-and-jsonl.md#what-is-legal.
+    The fold ignores the event unless the rule allows it. One event may break several rules, and a
+    group may break one rule once for each of its tasks. The position is therefore not a key, and
+    the order in `Changes` is kept. See docs/reference/events-and-jsonl.md#what-is-legal.
     """
 
     at: Position
@@ -146,7 +151,10 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class KickoutDue:
-    """An interval in which a node's kickout was due; `closed_at` is None while it is still due."""
+    """An interval in which a node's kickout was due.
+
+    `closed_at` is None while the kickout is still due.
+    """
 
     node: Address
     opened_at: Position
@@ -155,7 +163,10 @@ class KickoutDue:
 
 @dataclass(frozen=True, slots=True)
 class PreImages:
-    """The rows that a block changed, as they were before the block, or None for new rows."""
+    """The rows that a block changed, as they were before the block.
+
+    The value of a new row is None.
+    """
 
     block: int
     nodes: dict[Address, Node | None]
@@ -168,7 +179,10 @@ class PreImages:
 
 @dataclass(slots=True)
 class Changes:
-    """The changes since the last `drain_changes`, to be stored; lists are in position order."""
+    """The changes since the last `drain_changes`, which have to be stored.
+
+    Lists are in position order.
+    """
 
     nodes: dict[Address, Node] = field(default_factory=dict)
     tasks: dict[TaskKey, Task] = field(default_factory=dict)
@@ -226,7 +240,10 @@ class WorkingSet:
         self.quit_transactions: dict[Address, tuple[int, int]] = {}
 
     def get_node_for_update(self, address: Address, time: int) -> Node:
-        """Return a node for an update; a new node is created as first seen at `time`."""
+        """Return a node for an update, creating it if needed.
+
+        A new node was first seen at `time`.
+        """
         node = self.nodes.get(address)
         pre_images = self.pre_images
         if pre_images is not None and address not in pre_images.nodes:
@@ -241,7 +258,7 @@ class WorkingSet:
         return node
 
     def get_task_for_update(self, key: TaskKey) -> Task:
-        """Return a task for an update, and create it if it is missing."""
+        """Return a task for an update, creating it if needed."""
         task = self.tasks.get(key)
         pre_images = self.pre_images
         if pre_images is not None and key not in pre_images.tasks:
@@ -254,7 +271,7 @@ class WorkingSet:
         return task
 
     def get_group_for_update(self, key: GroupKey) -> OpenGroup:
-        """Return an open group for an update, and create it if it is missing."""
+        """Return an open group for an update, creating it if needed."""
         group = self.groups.get(key)
         pre_images = self.pre_images
         if pre_images is not None and key not in pre_images.groups:
@@ -267,7 +284,7 @@ class WorkingSet:
     def record_task_end(
         self, event: DomainEvent, task: Task, node: Address, *, is_timeout: bool = False
     ) -> None:
-        """Record the end of a task at a node for the detection of incidents."""
+        """Record the end of a task at a node, for the detection of incidents."""
         self.detector.record_end(event.at, event.time, (task.creator, node), is_timeout=is_timeout)
 
     def record_anomaly(self, event: DomainEvent, violation: Violation) -> None:
@@ -283,7 +300,7 @@ EventHandlers = Mapping[type[DomainEvent], Callable[[WorkingSet, Any], None]]
 def update_reliability(
     ledger: WorkingSet, event: TimedEvent, node: Node, cause: ReliabilityCause
 ) -> None:
-    """Raise or lower the node's reliability by the rule for the cause, and record the change."""
+    """Change the node's reliability by the rule for the cause, and record the change."""
     rules = ledger.rules
     reliability_before = heal_reliability(node.base, node.since, event.time, rules)
     reliability_after = change_reliability(cause, reliability_before, rules)
@@ -305,7 +322,7 @@ def update_reliability(
 
 
 def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, time: int) -> None:
-    """Open or close the kickout interval of a node whose pool or membership has just changed.
+    """Open or close a node's kickout interval after its pool or membership changed.
 
     `time` is the block time of the change. The pool of a node that joins may be empty, because the
     pools were restarted since its last score. An interval stays open when the node quits, so that

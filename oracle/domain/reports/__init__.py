@@ -1,1 +1,1 @@
-"""The content of reports, their schedule, and the order of rounds."""
+"""The content and the schedule of reports, and the order of rounds."""

@@ -1,4 +1,4 @@
-"""The rounds, kickouts and settings of the oracle contract, as derived from its events.
+"""The rounds, kickouts and settings of the oracle contract, derived from its events.
 
 The contract is contracts/roots/QoSRoots.sol. The inputs of transactions are not read.
 """
@@ -34,10 +34,11 @@ from oracle.errors import FatalError
 
 @dataclass(frozen=True, slots=True)
 class ContractSettings:
-    """The newest settings of the contract; a setting is None if no block read so far has set it.
+    """The newest settings of the contract.
 
-    `signers_by_config` has the signers of each configuration, by the digest of the configuration.
-    A rules change creates a new configuration with the same signers.
+    A setting is None if no block read so far has set it. `signers_by_config` has the signers of
+    each configuration, by the digest of the configuration. A rules change creates a new
+    configuration with the same signers.
     """
 
     limits: LimitsSet | None = None
@@ -49,9 +50,10 @@ class ContractSettings:
     rules_changes: RulesChanges = ()
 
     def apply_event(self, event: SettingEvent) -> "ContractSettings":
-        """Return the settings after an event, or the same object if the event changes nothing.
+        """Return the settings after an event.
 
-        Timelock operations that change no rules are ignored.
+        The result is the same object if the event changes nothing. Timelock operations that change
+        no rules are ignored.
         """
         match event:
             case LimitsSet():
@@ -73,7 +75,9 @@ class ContractSettings:
                 return self if is_unchanged else replace(self, rules_changes=changes)
 
     def find_round_signers(self, accepted_round: RoundAccepted) -> tuple[Address, ...] | None:
-        """Return the signers of a round, or None if no block read so far set its configuration.
+        """Return the signers of a round, or None if its configuration is unknown.
+
+        A configuration is unknown if no block read so far has set it.
 
         Raises:
             ValueError: the round's bitmap has a bit without a signer in its configuration.
@@ -95,10 +99,10 @@ class ContractSettings:
 
 @dataclass(frozen=True, slots=True)
 class ContractPreImages:
-    """The kickouts that a block changed, as they were before the block; None if a node had none.
+    """The kickouts that a block changed, as they were before the block.
 
-    Rounds, strikes, settings and objections are only appended, so an undo deletes those above its
-    block.
+    The value is None for a node that had no kickout. Rounds, strikes, settings and objections are
+    only appended, so an undo deletes those above its block.
     """
 
     block: int
@@ -118,7 +122,7 @@ class ContractChanges:
 
 
 class ContractState:
-    """The contract's state at the position of the fold, kept in memory.
+    """The state of the oracle contract up to the last folded event, kept in memory.
 
     `head` is the last accepted round, or None. If the round was struck (withdrawn), its root
     proves nothing; see `get_root`.
@@ -133,10 +137,10 @@ class ContractState:
         kicks: Iterable[NodeKick] = (),
         settings: ContractSettings | None = None,
     ) -> None:
-        """Create the state of a contract that keeps the roots of `kept_rounds` rounds (KEPT).
+        """Create the state of a contract that keeps the roots of its last `kept_rounds` rounds.
 
-        `accepted_rounds` has at least the last `kept_rounds` rounds, oldest first, and `strikes`
-        has every strike of these rounds.
+        In the contract, this number is the constant KEPT. `accepted_rounds` has at least the last
+        `kept_rounds` rounds, oldest first, and `strikes` has every strike of these rounds.
         """
         self.kept_rounds = kept_rounds
         self.head: RoundAccepted | None = None
@@ -152,7 +156,9 @@ class ContractState:
             self._strike_roots(strike)
 
     def fold_block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
-        """Fold the events of one block, in order; with `journal`, keep the old kickouts.
+        """Fold the events of one block, in order.
+
+        With `journal`, the old kickouts are kept.
 
         Raises:
             FatalError: a round does not follow the last round, so a log is missing.
@@ -165,19 +171,22 @@ class ContractState:
         self._pre_images = None
 
     def drain_changes(self) -> ContractChanges:
-        """Return the changes since the last call, and start a new collection."""
+        """Return the changes since the last call, and clear them."""
         changes = self._changes
         self._changes = ContractChanges()
         return changes
 
     @property
     def head_round(self) -> int:
-        """The number of the last accepted round, or 0."""
+        """The number of the last accepted round, or 0 if there is none."""
         return 0 if self.head is None else self.head.round
 
     @property
     def previous_root(self) -> Hash:
-        """The `prev` root of the next report, which is 0 at first and after a strike."""
+        """The root to which the next report links, as its `prev`.
+
+        This root is zero at first and after a strike.
+        """
         return self._roots.get(self.head_round, ZERO_HASH)
 
     def _apply_event(self, event: ContractEvent) -> None:
@@ -202,14 +211,17 @@ class ContractState:
                 self._apply_setting_event(event)
 
     def _apply_setting_event(self, event: SettingEvent) -> None:
-        """Apply a settings event; timelock operations that change no rules are not recorded."""
+        """Apply a settings event.
+
+        Timelock operations that change no rules are not recorded.
+        """
         settings = self.settings.apply_event(event)
         if settings is not self.settings:
             self.settings = settings
             self._changes.settings.append(event)
 
     def _apply_kick_event(self, event: KickEvent) -> NodeKick:
-        """Return the node's kickout after an event."""
+        """Apply an event to the node's kickout, and return the changed kickout."""
         kick = self.kicks.get(event.node) or NodeKick(event.node)
         match event:
             case KickAccused():

@@ -27,7 +27,7 @@ _CLEARLY_ABOVE = 5, 4
 
 
 class CreatorSpread(NamedTuple):
-    """The distribution of a node's scores over the creators of the scored tasks.
+    """How a node's scores are distributed over the creators of its tasks.
 
     `scores` and `creators` are the numbers of scores and creators. `max_per_creator` is the
     largest number of scores from one creator. `decisive_scores` is the number of scores from a
@@ -41,7 +41,7 @@ class CreatorSpread(NamedTuple):
     decisive_scores: int
 
     def find_hold_reason(self, rules: Rules) -> str | None:
-        """Return why only the vetoer may allow the kickout, or None if it need not be held.
+        """Return why the kickout must wait for the vetoer, or None if it need not.
 
         See docs/explanation/kickouts.md#held-for-a-person.
         """
@@ -66,7 +66,7 @@ class CreatorSpread(NamedTuple):
 
 
 def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return a hold reason if the kickout is due only because of derived zeros, else None.
+    """Return a hold reason if the kickout depends on derived zero scores, otherwise None.
 
     Derived scores alone do not justify an automatic kickout, so the check replaces each derived
     zero by the best score.
@@ -81,10 +81,10 @@ def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) 
 def find_incident_hold_reason(
     score_count: int, incident_score_count: int, rules: Rules
 ) -> str | None:
-    """Return a hold reason if too many of the scores are zeros in incidents, else None.
+    """Return a hold reason if too many of the zero scores fall into incidents.
 
-    `score_count` is the number of scores that count, and `incident_score_count` is how many of
-    them are in incidents (`count_incident_scores`).
+    Otherwise, the result is None. `score_count` is the number of scores that count, and
+    `incident_score_count` is how many of them are in incidents (`count_incident_scores`).
     """
     if incident_score_count * UNIT <= rules.kick_incident_share * score_count:
         return None
@@ -94,7 +94,7 @@ def find_incident_hold_reason(
 def compute_creator_spread(
     scores: Iterable[tuple[Address | None, int]], rules: Rules
 ) -> CreatorSpread:
-    """Return how (creator, score) pairs are distributed over the creators.
+    """Compute how scores are distributed over creators, from (creator, score) pairs.
 
     Tasks of unknown creators (None) count as tasks of one creator, so that a creator cannot hide
     by omitting its name.
@@ -138,7 +138,7 @@ def build_kickout_evidence(
     creators: Mapping[TaskKey, Address],
     incident_score_count: int,
 ) -> str:
-    """Return the evidence file of a kickout, which anyone can verify against the chain.
+    """Build the evidence file of a kickout, which anyone can check against the chain.
 
     Nothing on chain depends on the file. Every reporter writes the same bytes, because the content
     depends only on the chain and the rules. See docs/reference/scoring-rules.md#qos-and-kickout,
@@ -191,7 +191,7 @@ def build_kickout_evidence(
 
 
 def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
-    """Return whether there are enough scores, with a low enough mean, for a kickout."""
+    """Return whether the scores are numerous and low enough for a kickout."""
     min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
     score_sum = sum(entry.score for entry in entries)
     return len(entries) >= min_count and score_sum * UNIT < _get_kickout_threshold(rules) * len(

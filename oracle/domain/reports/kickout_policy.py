@@ -1,4 +1,4 @@
-"""How due kickouts are reviewed, and for how long objections delay an accusation."""
+"""The settings for reviewing due kickouts, and for the delays after objections."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from oracle.domain.scoring.rules import Rules
 
 @dataclass(frozen=True, slots=True)
 class ObjectionTerms:
-    """The times for which objections delay this reporter's accusations, in seconds.
+    """For how long objections delay this reporter's accusations, in seconds.
 
     After a kickout becomes due, the owner of the node may object for `window` seconds. An
     objection that the automatic check did not decide waits up to `answer` seconds for the
@@ -22,7 +22,7 @@ class ObjectionTerms:
 
 
 class KickoutPolicy(NamedTuple):
-    """The settings by which kickouts are reviewed, and accusations delayed after objections.
+    """The settings for reviewing kickouts, and for delaying accusations after objections.
 
     With `holds_kickouts`, the profile of the network holds every kickout until an operator
     approves it. `objection_terms` is None if objections are not indexed; objections never change a

@@ -1,4 +1,4 @@
-"""Decides whether an operator must approve a due kickout, and whether its scores are complete.
+"""Decides whether a due kickout needs an operator's approval and has complete scores.
 
 A review depends only on what was known when the kickout became due, so every reporter puts the
 same review into the leaf of the node. See docs/explanation/kickouts.md#held-for-a-person.
@@ -56,7 +56,7 @@ def review_kickout(
     has_dead_letter: bool,
     incident_score_count: int,
 ) -> KickoutReview:
-    """Review a kickout that the scores in `entries` made due.
+    """Review a kickout that became due because of the scores in `entries`.
 
     Args:
         entries: the scores that counted when the kickout became due, oldest first.
@@ -76,7 +76,10 @@ def find_hold_reason(
     policy: KickoutPolicy,
     incident_score_count: int,
 ) -> str | None:
-    """Return why only an operator may allow a kickout that is based on `entries`, or None."""
+    """Return why the kickout needs an operator's approval, or None if it does not.
+
+    `entries` has the scores on which the kickout is based.
+    """
     rules = policy.rules
     if policy.holds_kickouts:
         return "the profile of the network holds every kickout"
@@ -96,7 +99,7 @@ def find_hold_reason(
 
 
 def collect_task_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
-    """Return the creator of each task, as known when a kickout became due.
+    """Return the creators of tasks, as far as known when a kickout became due.
 
     A chain may emit the creator of a task after the task was scored. Such a creator is left out,
     because it must not change the review.
@@ -120,7 +123,7 @@ class UnansweredScore(NamedTuple):
 def find_unanswered_scores(
     entries: Iterable[ScoreEntry], tasks: Mapping[TaskKey, Task], opened_at: Position
 ) -> list[UnansweredScore]:
-    """Return the zero scores of unanswered tasks that were known when a kickout became due.
+    """Return the zero scores for unanswered tasks, as known when a kickout became due.
 
     If a group closed before the timeout of a member, the zero of this member counts at the block
     time of the score.
@@ -144,7 +147,7 @@ def find_unanswered_scores(
 def count_incident_scores(
     scores: Iterable[UnansweredScore], incidents: Sequence[Incident], opened_at: Position
 ) -> int:
-    """Count the scores during incidents that were known at `opened_at`.
+    """Count the scores that fall into incidents known at `opened_at`.
 
     An incident that was found later does not change a review, so that every reporter computes the
     same review.
@@ -158,7 +161,7 @@ def count_incident_scores(
 def compute_evidence_block_range(
     scores: Iterable[CountedScore], opened_at: Position
 ) -> BlockRange:
-    """Return the blocks from the first event behind the scores until the interval opened."""
+    """Return the blocks with the events behind the scores, up to the interval's opening."""
     first_block = min((score.first_block for score in scores), default=opened_at.block)
     return BlockRange(min(first_block, opened_at.block), opened_at.block)
 
@@ -166,7 +169,7 @@ def compute_evidence_block_range(
 def find_first_block_of_score(
     entry: ScoreEntry, results: Iterable[GroupResult], tasks: Mapping[TaskKey, Task]
 ) -> int:
-    """Return the first block in which a task of the score, or of its groups, was seen.
+    """Return the first block that mentions a task of the score or of its groups.
 
     `results` are the results of the groups that closed at the position of the score. Tasks that no
     event has named yet are left out.
@@ -177,7 +180,7 @@ def find_first_block_of_score(
 
 
 def get_max_score_count(node: Node, rules: Rules) -> int:
-    """Return the maximum number of scores that count for a node at the same time."""
+    """Return how many scores of a node can count at the same time."""
     return rules.pool_size if rules.legacy is None else node.window_count
 
 
@@ -197,7 +200,7 @@ def select_counted_entries(
 
 
 class ScoreHistory:
-    """The scores behind each kickout that is due, collected while events are folded.
+    """Collects the scores behind each due kickout while events are folded.
 
     For each node, the history keeps the scores that count now, and the scores that counted when
     the node's kickout became due.
@@ -209,9 +212,10 @@ class ScoreHistory:
         self._due_scores_by_node: dict[Address, tuple[Position, list[CountedScore]]] = {}
 
     def record_changes(self, changes: Changes, tasks: Mapping[TaskKey, Task]) -> None:
-        """Record the changes of whole blocks that were folded since the last call.
+        """Record the changes of the blocks that were folded since the last call.
 
-        `tasks` must have the tasks of all groups that closed in these blocks.
+        Blocks are recorded as a whole. `tasks` must have the tasks of all groups that closed in
+        these blocks.
         """
         results_by_position: dict[Position, list[GroupResult]] = {}
         for result in changes.results:
@@ -225,7 +229,7 @@ class ScoreHistory:
             self._drop_old_scores(node)
 
     def get_scores_behind_kickout(self, node: Node) -> Sequence[CountedScore]:
-        """Return the recorded scores that made the node's kickout due, oldest first."""
+        """Return the scores that made the node's kickout due, oldest first."""
         opened_at, scores = self._due_scores_by_node.get(node.address, (None, ()))
         return scores if opened_at == node.kickout_due_since else ()
 

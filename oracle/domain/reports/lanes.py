@@ -30,11 +30,11 @@ _LANES = Struct("<16H")
 
 
 def get_lane_band(lane: int, kick_line: int) -> int:
-    """Return the band of a lane; if a node changes its band, a report is sent at once.
+    """Return the band of a lane.
 
-    The bands are 0 for never reported, 1 for not selectable, 2 for below the kickout line and 3
-    for the rest. `kick_line` is the contract's kickout line as a lane; for example, a QoS of 2000
-    steps is the lane 2002.
+    If a node changes its band, a report is sent at once. The bands are 0 for never reported, 1 for
+    not selectable, 2 for below the kickout line and 3 for the rest. `kick_line` is the contract's
+    kickout line as a lane; for example, a QoS of 2000 steps is the lane 2002.
     """
     if lane < LOWEST_SCORE:
         return lane
@@ -48,7 +48,7 @@ def compute_lane_with_reliability(
     rules: Rules,
     population_maxima: PopulationMaxima | None,
 ) -> int:
-    """Return a node's lane (1 to 10002) at `time`, given its reliability at that time.
+    """Compute a node's lane (1 to 10002) from its reliability at `time`.
 
     The lane is "do not select" if the node is not a member, paused or excluded. Legacy rules need
     the node's `population_maxima` as of `time`.
@@ -60,21 +60,22 @@ def compute_lane_with_reliability(
 
 
 def compute_node_lane_from_scores(scores: NodeScores) -> int:
-    """Return the lane of a node from its computed scores."""
+    """Compute a node's lane from its scores."""
     if scores.qos is None or scores.state not in {"selectable", "recovering"}:
         return DO_NOT_SELECT
     return scores.qos // QOS_STEP + LOWEST_SCORE
 
 
 def decode_qos(lane: int) -> int | None:
-    """Return the QoS that a lane encodes, in units of 10^-18, or None if it encodes none."""
+    """Decode a lane to a QoS in units of 10^-18, or None if the lane has no QoS."""
     return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 
 def compute_kickout_line_steps(rules: Rules) -> int:
-    """Return the kickout line of the rules in the contract's unit, 0 to 10000 QoS steps.
+    """Return the kickout line of the rules as the contract stores it.
 
-    Legacy rules have a kickout line for the node score, which is scaled to Q (decision 0061).
+    The unit is QoS steps, 0 to 10000. Legacy rules have a kickout line for the node score, which
+    is scaled to Q (decision 0061).
     """
     lane_steps = HIGHEST_SCORE - LOWEST_SCORE
     threshold = (rules if rules.legacy is None else rules.legacy).kickout_below
@@ -82,7 +83,7 @@ def compute_kickout_line_steps(rules: Rules) -> int:
 
 
 def get_word_index(index: int) -> int:
-    """Return the number of the word that holds the lane with this index."""
+    """Return the index of the word that contains the lane at this index."""
     return index // LANES_PER_WORD
 
 
@@ -92,7 +93,10 @@ def unpack_lanes(word: int) -> tuple[int, ...]:
 
 
 def pack_lanes(lanes: Sequence[int]) -> int:
-    """Pack up to sixteen lanes into a word, lowest index first; missing lanes are 0."""
+    """Pack up to sixteen lanes into a word, lowest index first.
+
+    Missing lanes are 0.
+    """
     padding = (NEVER_REPORTED,) * (LANES_PER_WORD - len(lanes))
     return int.from_bytes(_LANES.pack(*lanes, *padding), "little")
 

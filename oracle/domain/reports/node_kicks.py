@@ -1,4 +1,4 @@
-"""The on-chain state of a node's kickout, with accusation, expulsion and spared intervals.
+"""The on-chain state of a node's kickout: accusation, expulsion and spared intervals.
 
 The oracle contract itself records an expulsion, which therefore does not depend on the network.
 If the network refuses to end the membership, the contract also records the refusal.
@@ -30,7 +30,7 @@ NEVER_EXPIRES = 2**40 - 1
 
 @dataclass(frozen=True, slots=True)
 class Expulsion:
-    """An executed kickout, with its position, its round, and the network's response.
+    """An executed kickout, with its position, its round and the network's response.
 
     `expires_at` is the end of the expulsion in unix seconds. `target` is the contract that was
     called to end the membership, or zero if none was called. `refusals` counts consecutive
@@ -49,7 +49,7 @@ class Expulsion:
 
 
 def build_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> Expulsion:
-    """Return the expulsion of `cooldown` seconds that an executed kickout starts.
+    """Build the expulsion that starts with an executed kickout, lasting `cooldown` seconds.
 
     `head_round` is the last accepted round before the execution.
     """
@@ -60,7 +60,7 @@ def build_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> E
 def record_expulsion_retry(
     expulsion: Expulsion, event: KickExecuted, head_round: int, *, was_refused: bool
 ) -> Expulsion:
-    """Return the expulsion after the network was called again to end the membership.
+    """Return the expulsion after another attempt to end the node's membership.
 
     `was_refused` is whether the target refused the last attempt. If the target accepted it, the
     node has rejoined since, so the count of refusals restarts at 0.
@@ -77,9 +77,10 @@ def record_expulsion_retry(
 def record_expulsion_refusal(
     expulsion: Expulsion | None, event: KickRefused, head_round: int
 ) -> Expulsion:
-    """Return the expulsion after the target refused to end the node's membership.
+    """Return the expulsion after the network refused to end the node's membership.
 
-    `expulsion` is None if the kickout was executed before the first block that was read.
+    The refusal came from the target contract. `expulsion` is None if the kickout was executed
+    before the first block that was read.
     """
     previous_expulsion = expulsion or build_unrecorded_expulsion(event.at, head_round)
     is_same_reason = previous_expulsion.refusals > 0 and previous_expulsion.reason == event.reason
@@ -94,7 +95,7 @@ def record_expulsion_refusal(
 
 
 def build_unrecorded_expulsion(position: Position, head_round: int) -> Expulsion:
-    """Return an expulsion whose own event was not read, as of a later event at `position`."""
+    """Build an expulsion whose own event was not read, from the position of a later event."""
     return Expulsion(position, head_round, NEVER_EXPIRES, NO_TARGET, head_round, position)
 
 
@@ -122,11 +123,12 @@ EXPELLED_STATES = frozenset({KickState.EXPELLED, KickState.REFUSED})
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """The newest accusation of a node, whose kickout has been due since `due_since`.
+    """The newest accusation of a node.
 
-    `round` is the last accepted round at the accusation. The kickout may be executed from
-    `ready_at` on. `evidence` is the hash of the scores behind the kickout, at the time of the
-    accusation or, after the execution, at the time of the execution.
+    Its kickout has been due since `due_since`. `round` is the last accepted round at the
+    accusation. The kickout may be executed from `ready_at` on. `evidence` is the hash of the
+    scores behind the kickout, at the time of the accusation or, after the execution, at the time
+    of the execution.
     """
 
     at: Position
@@ -138,10 +140,11 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class NodeKick:
-    """A node's kickout in the contract; all times are in unix seconds.
+    """A node's kickout in the contract.
 
-    Intervals that began at `spared_until` or earlier cannot be accused. `allowed` is the start of
-    the interval for which the vetoer allowed a held kickout, or 0.
+    All times are in unix seconds. Intervals that began at `spared_until` or earlier cannot be
+    accused. `allowed` is the start of the interval for which the vetoer allowed a held kickout, or
+    0.
     """
 
     node: Address
@@ -153,12 +156,12 @@ class NodeKick:
 
     @property
     def is_accused(self) -> bool:
-        """Whether the node is accused, and the kickout is not executed yet."""
+        """Whether the node is accused and its kickout not yet executed."""
         return self.state is KickState.ACCUSED
 
     @property
     def last_round(self) -> int:
-        """The round of the newest accusation, execution or target call, or 0 if there is none."""
+        """The round of the newest accusation, execution or target call, or 0 if none."""
         accusation, expulsion = self.accusation, self.expulsion
         if accusation is None:
             return 0 if expulsion is None else expulsion.tried_in
@@ -168,7 +171,10 @@ class NodeKick:
 
     @property
     def requires_operator(self) -> bool:
-        """Whether the network refused so often for one reason that an operator must decide."""
+        """Whether repeated refusals by the network require a decision by an operator.
+
+        The refusals must have the same reason.
+        """
         expulsion = self.expulsion
         return (
             self.state is KickState.REFUSED
@@ -177,25 +183,25 @@ class NodeKick:
         )
 
     def is_expelled(self, time: int) -> bool:
-        """Return whether the node is expelled at `time`, regardless of what its leaf states."""
+        """Return whether the node is expelled at `time`, whatever its leaf states."""
         expulsion = self.expulsion
         return (
             self.state in EXPELLED_STATES and expulsion is not None and time < expulsion.expires_at
         )
 
     def is_spared(self, due_since: int) -> bool:
-        """Return whether the interval that began at `due_since` cannot be accused."""
+        """Return whether the kickout due since `due_since` can no longer lead to an accusation."""
         return due_since <= self.spared_until
 
     def accuse(self, event: KickAccused) -> "NodeKick":
-        """Return a copy with the accusation of `event`, which replaces an earlier accusation."""
+        """Return a copy with the accusation in `event`, which replaces any earlier one."""
         accusation = Accusation(
             event.at, event.round, event.due_since, event.ready_at, event.evidence
         )
         return replace(self, state=KickState.ACCUSED, accusation=accusation)
 
     def cancel(self, event: KickCancelled) -> "NodeKick":
-        """Return a copy whose accusation has ended.
+        """Return a copy whose accusation was cancelled.
 
         After a veto, `event.by` is the vetoer, and the interval cannot be accused again. If the
         last root no longer states the interval, `event.by` is zero, and the interval may be
@@ -206,10 +212,10 @@ class NodeKick:
         return replace(self, state=KickState.VETOED, spared_until=self._get_spared_until())
 
     def execute(self, event: KickExecuted, *, head_round: int, cooldown: int) -> "NodeKick":
-        """Return a copy after a call of the target; the first call expels the node.
+        """Return a copy in which the kickout was executed.
 
-        `head_round` is the last accepted round before the call. A new expulsion lasts `cooldown`
-        seconds.
+        The first call of the target expels the node, and a later call retries. `head_round` is the
+        last accepted round before the call. A new expulsion lasts `cooldown` seconds.
         """
         if self.expulsion is not None and self.state in EXPELLED_STATES:
             was_refused = self.state is KickState.REFUSED
@@ -227,23 +233,26 @@ class NodeKick:
         )
 
     def refuse(self, event: KickRefused, head_round: int) -> "NodeKick":
-        """Return a copy in which the target refused to end the node's membership."""
+        """Return a copy in which the target contract refused to end the node's membership."""
         expulsion = record_expulsion_refusal(self.expulsion, event, head_round)
         return replace(self, state=KickState.REFUSED, expulsion=expulsion)
 
     def expel(self, position: Position) -> "NodeKick":
-        """Return a copy in which the previous oracle contract had expelled the node."""
+        """Return a copy in which the node was expelled by the previous oracle contract."""
         expulsion = build_unrecorded_expulsion(position, 0)
         return replace(self, state=KickState.EXPELLED, expulsion=expulsion)
 
     def readmit(self, time: int) -> "NodeKick":
-        """Return a copy in which the admin revoked the expulsion at `time`."""
+        """Return a copy in which the admin ended the expulsion at `time`."""
         return replace(self, state=KickState.READMITTED, spared_until=time)
 
     def allow(self, due_since: int) -> "NodeKick":
-        """Return a copy in which the vetoer allowed the interval `due_since` (0: none)."""
+        """Return a copy in which the vetoer allowed the kickout due since `due_since`.
+
+        If `due_since` is 0, no kickout is allowed.
+        """
         return replace(self, allowed=due_since)
 
     def _get_spared_until(self) -> int:
-        """Return the start of the last interval that would be spared by a veto or an execution."""
+        """Return the start of the last interval that a veto or an execution would spare."""
         return self.spared_until if self.accusation is None else self.accusation.due_since

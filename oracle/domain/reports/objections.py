@@ -1,4 +1,4 @@
-"""Checks a node's objection to its kickout, and decides how long it delays the accusation.
+"""Checks a node's objection to its kickout, and decides how long it delays accusation.
 
 An objection never changes a leaf, a report or an evidence file
 (docs/explanation/objections.md#what-an-objection-delays).
@@ -26,7 +26,10 @@ _MIN_MARKED_PART = 5
 
 
 class ObjectionReason(IntEnum):
-    """The reasons of contracts/roots/Objections.sol; an unknown number counts as OTHER."""
+    """The reasons of contracts/roots/Objections.sol.
+
+    An unknown number counts as OTHER.
+    """
 
     OTHER = 0
     NOT_ON_CHAIN = 1
@@ -37,12 +40,12 @@ class ObjectionReason(IntEnum):
 
     @classmethod
     def from_number(cls, number: int) -> "ObjectionReason":
-        """Return the reason with the number `number`, or OTHER if the number is unknown."""
+        """Return the reason with this number, or OTHER if the number is unknown."""
         return cls(number) if number in set(cls) else cls.OTHER
 
     @classmethod
     def from_option(cls, option: str) -> "ObjectionReason | None":
-        """Return the reason with this name on the command line, or None if there is none."""
+        """Return the reason with this name on the command line, or None if unknown."""
         return next((reason for reason in cls if reason.option == option), None)
 
     @property
@@ -52,7 +55,7 @@ class ObjectionReason(IntEnum):
 
 
 class ObjectionVerdict(StrEnum):
-    """The result of the automatic check of a reason against the indexed events."""
+    """The result of automatically checking an objection's reason against indexed events."""
 
     REFUTED = "refuted"
     SUPPORTED = "supported"
@@ -60,7 +63,7 @@ class ObjectionVerdict(StrEnum):
 
 
 class ObjectionCheck(NamedTuple):
-    """The verdict of the automatic check, and the finding behind it."""
+    """The verdict of the automatic check, and the finding on which it is based."""
 
     verdict: ObjectionVerdict
     finding: str
@@ -84,7 +87,7 @@ class KickoutScores:
 def check_objection(
     reason: ObjectionReason, scores: KickoutScores, rules: Rules
 ) -> ObjectionCheck:
-    """Check the reason of an objection against the indexed events."""
+    """Check an objection's reason against the indexed events."""
     match reason:
         case ObjectionReason.NOT_ON_CHAIN:
             return _check_blocks(scores)
@@ -147,7 +150,7 @@ def _check_score_sum(scores: KickoutScores, rules: Rules) -> ObjectionCheck:
 def select_effective_objection(
     objections: Iterable[Objected], due_since: int, terms: ObjectionTerms
 ) -> Objected | None:
-    """Return the objection that may delay the accusation of one interval, or None.
+    """Return the objection that may delay an accusation, or None if there is none.
 
     It is the first objection to this kickout that was made within the time to object.
     """

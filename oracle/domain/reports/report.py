@@ -1,4 +1,4 @@
-"""A report: the root of all nodes at the end of a period, and how their lanes changed.
+"""A report: the root of all nodes at the end of a period, and how the lanes changed.
 
 A report depends only on the chain up to the as-of block and on the rules id. See
 docs/explanation/reports.md#cut-at-period-end, docs/reference/report-format.md#roots.
@@ -26,14 +26,15 @@ _LANES_PER_RUN = 64
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """The settings that decide which reports are signed; all of them belong to the rules id.
+    """The settings that decide which reports are signed.
 
-    `period_seconds` is the length of a period. A report becomes a round if a node changes its band
-    or a lane changes by `deviation` steps of 0.0001 or more since the last round, or if the last
-    round is `heartbeat_seconds` old. The contract accepts a report until `ttl_seconds` after its
-    as-of block. `kick_below` is the contract's kickout line in QoS steps, 2000 for 0.2.
-    `requires_proof` means that a report with a newly due kickout is signed only by reporters that
-    have verified the blocks behind the kickout as far as the chain allows.
+    All of them are part of the rules id. `period_seconds` is the length of a period. A report
+    becomes a round if a node changes its band or a lane changes by `deviation` steps of 0.0001 or
+    more since the last round, or if the last round is `heartbeat_seconds` old. The contract
+    accepts a report until `ttl_seconds` after its as-of block. `kick_below` is the contract's
+    kickout line in QoS steps, 2000 for 0.2. `requires_proof` means that a report with a newly due
+    kickout is signed only by reporters that have verified the blocks behind the kickout as far as
+    the chain allows.
     """
 
     period_seconds: int = 60
@@ -53,12 +54,12 @@ class ReportSettings:
 
     @property
     def kick_line(self) -> int:
-        """The kickout line as a lane."""
+        """The kickout line, as a lane."""
         return self.kick_below + LOWEST_SCORE
 
 
 class ReportChange(NamedTuple):
-    """The difference between the lanes of a report and those of the last accepted round.
+    """How the lanes of a report differ from those of the last accepted round.
 
     `node_count` is the number of lanes that differ, `steps` the sum of their differences and
     `max_steps` the largest. `crosses_band` means that a node changes its band (`get_lane_band`).
@@ -71,9 +72,10 @@ class ReportChange(NamedTuple):
 
 
 def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
-    """Compare old lanes with new ones; a missing old lane counts as not selectable.
+    """Measure how lanes changed.
 
-    `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
+    A missing old lane counts as not selectable. `kick_line` is the kickout line as a lane
+    (`ReportSettings.kick_line`).
     """
     if old_lanes is new_lanes:
         return ReportChange()
@@ -100,7 +102,7 @@ def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of the period `period`, as of the last block of the period.
+    """The report of the period number `period`, as of its last block.
 
     `head_round` is the last round accepted up to the as-of block, so the report can only become
     round `head_round + 1`. `prev` is the root of `head_round`, or zero if there is no such round
@@ -122,7 +124,7 @@ class Report:
 
     @property
     def fingerprint(self) -> Hash:
-        """The SHA-256 of the whole report, used to compare reporters and rebuilds."""
+        """The SHA-256 of the whole report, for comparing reporters and rebuilds."""
         fingerprint_text = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline} {self.root}\n"
@@ -131,15 +133,15 @@ class Report:
 
 
 def compute_period_number(time: int, period_seconds: int) -> int:
-    """Return the number of the period that contains `time`; both arguments are in seconds.
+    """Return the number of the period that contains `time`.
 
-    See docs/explanation/reports.md#cut-at-period-end.
+    Both arguments are in seconds. See docs/explanation/reports.md#cut-at-period-end.
     """
     return time // period_seconds
 
 
 def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str:
-    """Return the rules id: the canonical JSON of everything that all reporters must share.
+    """Return the rules id: canonical JSON of everything that all reporters must share.
 
     See docs/reference/report-format.md#rules-id.
     """
@@ -157,7 +159,10 @@ def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str
 
 
 def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
-    """Return the SHA-256 of the rules id, which the contract stores as `rulesHash`."""
+    """Return the SHA-256 of the rules id.
+
+    The contract stores the hash as `rulesHash`.
+    """
     rules_id = format_rules_id(rules, profile, settings)
     return Hash("0x" + hashlib.sha256(rules_id.encode()).hexdigest())
 
@@ -169,7 +174,7 @@ def cut_report(
     root: Hash,
     settings: ReportSettings,
 ) -> Report:
-    """Return the report as of the last block of a period.
+    """Create the report as of the last block of a period.
 
     Args:
         as_of: the last block of the period.
@@ -198,9 +203,10 @@ def cut_report(
 
 
 class PreviousRound(NamedTuple):
-    """The round that a report follows; before the first round, there are no lanes.
+    """The round that a report follows.
 
-    `root` is zero if the round was struck. `time` is the time of the block that accepted it.
+    Before the first round, there are no lanes. `root` is zero if the round was struck. `time` is
+    the time of the block that accepted it.
     """
 
     round: int

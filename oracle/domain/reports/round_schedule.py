@@ -1,4 +1,4 @@
-"""Finds, from the chain alone, the report that should become the next round (decision 0088)."""
+"""Finds the report to sign for the next round, from on-chain data alone (decision 0088)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,10 @@ from oracle.domain.reports.report import ReportSettings
 
 
 class ReportHeader(NamedTuple):
-    """The values by which a report is scheduled; times are in unix seconds of the chain.
+    """The values that decide when a report is signed.
 
-    `as_of` is the number of the as-of block. A report that is not due is not signed.
+    Times are in unix seconds of the chain. `as_of` is the number of the as-of block. A report that
+    is not due is not signed.
     """
 
     period: int
@@ -27,9 +28,10 @@ class ReportHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleMoment:
-    """The newest folded block, and the last accepted round, which the next round must follow.
+    """The newest folded block, and the last accepted round.
 
-    `anchor_window` is the number of blocks below the head that the contract can still check.
+    The next round must follow this round. `anchor_window` is the number of blocks below the head
+    that the contract can still check.
     """
 
     number: int
@@ -39,7 +41,10 @@ class ScheduleMoment:
     anchor_window: int
 
     def is_report_expired(self, header: ReportHeader) -> bool:
-        """Return whether a report cannot land, because its deadline, block or round has passed."""
+        """Return whether it is too late for a report to land.
+
+        Its deadline, its block or its round may have passed.
+        """
         is_past_deadline = self.time > header.deadline
         is_outside_anchor_window = self.number + 1 - header.as_of > self.anchor_window
         is_on_last_round = (header.head_round, header.prev) == (self.head_round, self.last_root)
@@ -60,7 +65,7 @@ def find_scheduled_report(
     moment: ScheduleMoment,
     settings: ReportSettings,
 ) -> ReportHeader | None:
-    """Return the report to sign at this moment, or None.
+    """Return the report to sign at this moment, or None if there is none.
 
     Time is divided into submission windows of `compute_submission_window` periods, numbered from
     the first period. In a window, the first report that is due and follows round r is meant for
@@ -112,7 +117,7 @@ def find_scheduled_report(
 def _is_submission_window_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
-    """Return whether every report on this round since the window's start is known."""
+    """Return whether all reports since the window's start that follow this round are known."""
     return complete_from <= start or any(
         header.period >= complete_from and header.head_round < head_round for header in headers
     )
@@ -121,7 +126,7 @@ def _is_submission_window_complete(
 def _iter_reports_in_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
-    """Yield the reports of a submission window that may be signed, in the order of signing."""
+    """Yield the signable reports of a submission window, in the order of signing."""
     next_free_block = -1
     for header in candidates:
         if header.as_of >= next_free_block:

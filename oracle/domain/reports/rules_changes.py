@@ -1,4 +1,4 @@
-"""Changes of the contract's rules: scheduled in its timelock, cancelled, or in force."""
+"""Rules changes of the contract: scheduled in its timelock, cancelled or in force."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class RulesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RulesChange:
-    """A rules change, from its scheduling in the timelock to the contract's RulesSet event.
+    """A rules change, from its scheduling in the timelock to the RulesSet event.
 
     `scheduled` is None if the change was made without the timelock, for example by the
     constructor. `set_by` is None until the change is made. `salt` is the salt of the timelock's
@@ -44,11 +44,11 @@ class RulesChange:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the change was announced, and was neither cancelled nor made."""
+        """Whether the change was announced, but neither cancelled nor made."""
         return self.set_by is None and self.cancelled is None
 
     def get_state(self, time: int) -> RulesState:
-        """Return the state of the change at a block time."""
+        """Return the state of the change at a given block time."""
         if self.set_by is not None:
             return RulesState.SET
         if self.cancelled is not None:
@@ -62,7 +62,10 @@ RulesChanges = tuple[RulesChange, ...]
 
 
 def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
-    """Return the changes after an event, or `changes` itself if the event is about no change."""
+    """Return the rules changes after an event.
+
+    The result is `changes` itself if the event is about no change.
+    """
     match event:
         case RulesSet():
             return (*changes, RulesChange(event.rules_hash, set_by=event))
@@ -83,7 +86,7 @@ def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
 def _update_announced_changes(
     changes: RulesChanges, operation: Hash, update: Callable[[RulesChange], RulesChange]
 ) -> RulesChanges:
-    """Return `changes`, with `update` applied to the changes that the operation announced."""
+    """Apply `update` to the changes that an operation announced, and return all changes."""
     if not any(_is_scheduled_by(change, operation) for change in changes):
         return changes
     return tuple(
@@ -92,7 +95,10 @@ def _update_announced_changes(
 
 
 def _join_announcement_with_rules_set(changes: RulesChanges, event: RulesExecuted) -> RulesChanges:
-    """Join an announcement with the RulesSet event that its execution emitted just before."""
+    """Merge an announcement with the RulesSet event emitted when it was executed.
+
+    The RulesSet event comes just before the event of the execution.
+    """
     newest_change = changes[-1] if changes else None
     if (
         newest_change is None
@@ -116,17 +122,20 @@ def _is_scheduled_by(change: RulesChange, operation_id: Hash) -> bool:
 
 
 def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
-    """Return the changes that were made, in the order in which they were made."""
+    """Return the changes that took effect, in the order in which they did."""
     effective_changes = [change for change in changes if change.set_by is not None]
     return sorted(effective_changes, key=lambda change: change.set_by.at if change.set_by else ())
 
 
 def get_rules_in_force(changes: RulesChanges) -> RulesChange | None:
-    """Return the newest change that was made, or None if rules were never set."""
+    """Return the rules change in force, which is the newest, or None if there is none.
+
+    A change is in force once the contract emitted RulesSet.
+    """
     effective_changes = list_changes_in_force(changes)
     return effective_changes[-1] if effective_changes else None
 
 
 def list_pending_changes(changes: RulesChanges) -> list[RulesChange]:
-    """Return the changes that are announced but not made yet, oldest announcement first."""
+    """Return the changes that are announced but not yet made, oldest first."""
     return [change for change in changes if change.is_pending]

@@ -1,7 +1,7 @@
-"""Checks whether a report is plausible; a report with too many changes waits for an operator.
+"""Checks whether a report is plausible.
 
-The checks use only the lanes of members before and after the report. See
-docs/explanation/reports.md#when-to-publish.
+A report with too many changes waits for an operator. The checks use only the lanes of members
+before and after the report. See docs/explanation/reports.md#when-to-publish.
 """
 
 import statistics
@@ -36,7 +36,7 @@ class SanityLimits:
 
 
 class Activity(NamedTuple):
-    """The activity of a network in a period.
+    """The activity in a network during a period.
 
     `tasks` is the number of ended tasks that had a node, and `nodes` the number of their nodes. An
     outsider can raise neither number without paying for tasks, nor raise `nodes` above the number
@@ -48,7 +48,10 @@ class Activity(NamedTuple):
 
 
 def count_large_lane_changes(lane_changes: Sequence[tuple[int, int]], limits: SanityLimits) -> int:
-    """Count the lanes of known nodes that change by more than `changed_by`."""
+    """Count the nodes whose lane changes by more than `changed_by`.
+
+    New nodes are not counted.
+    """
     return sum(
         old_lane != NEVER_REPORTED and abs(new_lane - old_lane) > limits.changed_by
         for old_lane, new_lane in lane_changes
@@ -56,7 +59,7 @@ def count_large_lane_changes(lane_changes: Sequence[tuple[int, int]], limits: Sa
 
 
 def count_newly_low_lanes(lane_changes: Sequence[tuple[int, int]], kick_line: int) -> int:
-    """Count the lanes that would fall below the kickout line or become unselectable.
+    """Count the lanes that newly fall below the kickout line or become unselectable.
 
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
@@ -73,10 +76,10 @@ def find_excessive_change_reason(
     kick_line: int,
     limits: SanityLimits,
 ) -> str | None:
-    """Return a reason if too large a share of the members changes at once, else None.
+    """Return a reason if too many members change at once, otherwise None.
 
-    `lane_changes` has a pair for each of the `member_count` members whose lane differs: the
-    current lane, and the lane in the report.
+    The limit is a share of the members. `lane_changes` has a pair for each of the `member_count`
+    members whose lane differs: the current lane, and the lane in the report.
     """
     if member_count < limits.min_members:
         return None
@@ -101,7 +104,7 @@ def find_quiet_period_reason(
     member_count: int,
     limits: SanityLimits,
 ) -> str | None:
-    """Return a reason if a period probably misses events, else None.
+    """Return a reason if events of a period are probably missing, otherwise None.
 
     The period is compared with the median of the previous periods or with the last period,
     whichever is lower, so that the reports of a network that stays quiet are held only once.

@@ -1,4 +1,4 @@
-"""Decides when a report is worth its transaction, and how much the transaction may cost.
+"""Decides when to send a report, and how much its transaction may cost.
 
 Each transmitter decides independently. The decision changes neither the content nor the signers of
 a report. See docs/explanation/reports.md#when-to-publish.
@@ -11,12 +11,12 @@ from oracle.domain.reports.report import ReportChange
 
 @dataclass(frozen=True, slots=True)
 class SubmissionPolicy:
-    """The transmitter's limits for ordinary changes, which may wait for a cheaper block.
+    """The transmitter's limits for ordinary changes.
 
-    `cheap_fee_wei` is the fee in wei per gas that is paid at once, or None for any fee up to the
-    cap. A report that changes fewer than `min_nodes` nodes waits for the heartbeat, unless its
-    lanes change by at least `min_change` steps in total. If `min_change` is None, there is no such
-    exception.
+    Ordinary changes may wait for a cheaper block. `cheap_fee_wei` is the fee in wei per gas that
+    is paid at once, or None for any fee up to the cap. A report that changes fewer than
+    `min_nodes` nodes waits for the heartbeat, unless its lanes change by at least `min_change`
+    steps in total. If `min_change` is None, there is no such exception.
     """
 
     cheap_fee_wei: int | None = None
@@ -26,7 +26,7 @@ class SubmissionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionDecision:
-    """A decision whether to send a report now, its reason, and the maximum fee per gas in wei."""
+    """Whether to send a report now, with the reason and the maximum fee per gas in wei."""
 
     should_send: bool
     reason: str
@@ -36,7 +36,7 @@ class SubmissionDecision:
 def compute_max_fee(
     age_seconds: int, submission_policy: SubmissionPolicy, *, heartbeat_seconds: int, fee_cap: int
 ) -> int:
-    """Return the maximum fee for ordinary changes of this age, in wei per gas.
+    """Return the maximum fee for ordinary changes of a given age, in wei per gas.
 
     The fee rises with the age. It reaches `fee_cap` (wei per gas) when the age reaches
     `heartbeat_seconds`, so that no report waits longer for a cheaper block.
@@ -58,7 +58,7 @@ def decide_submission(
     heartbeat_seconds: int,
     fee_cap: int,
 ) -> SubmissionDecision:
-    """Decide whether to send a report now, and the maximum fee for it.
+    """Decide whether to send a report now, and at which maximum fee.
 
     `age_seconds` is the time since the last round.
     """

@@ -1,1 +1,1 @@
-"""The Merkle root of a round, with a leaf for each node and proofs that a contract verifies."""
+"""The Merkle root of a round, with one leaf per node and proofs for contracts."""

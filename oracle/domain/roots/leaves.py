@@ -1,4 +1,4 @@
-"""Encodes and hashes the leaves of a round's Merkle tree in the same way as a contract.
+"""Encodes and hashes the leaves of a round's Merkle tree exactly as a contract does.
 
 A leaf is hashed twice, as in OpenZeppelin's StandardMerkleTree, so that no inner node of a tree
 can pass for a leaf, because an inner node is the hash of 64 bytes, hashed once. Leaves of
@@ -31,7 +31,10 @@ _ADDRESS_PADDING = bytes(12)
 
 
 class LeafFlag(IntFlag):
-    """The state of a node; HELD means that its kickout needs an operator's approval."""
+    """The state of a node.
+
+    HELD means that its kickout needs an operator's approval.
+    """
 
     MEMBER = 1
     PAUSED = 2
@@ -85,7 +88,10 @@ class NodeLeaf:
 
     @classmethod
     def decode(cls, encoded_leaf: bytes) -> Self:
-        """Return the leaf that `encode` encoded; raise struct.error unless it has 128 bytes."""
+        """Decode a leaf that `encode` encoded.
+
+        Raises struct.error unless the leaf has 128 bytes.
+        """
         node, next_node, last_scored_at, due_since, reliability, *fields = _NODE_LEAF.unpack(
             encoded_leaf
         )
@@ -105,7 +111,7 @@ class NodeLeaf:
         )
 
     def encode(self) -> bytes:
-        """Return the leaf as `abi.encode(address, address, uint256, bytes32)` encodes it.
+        """Encode the leaf like `abi.encode(address, address, uint256, bytes32)`.
 
         Raises:
             ValueError: a number does not fit its field, the lane or the reliability is out of
@@ -158,7 +164,7 @@ class RoundSummary:
     total_weight: int
 
     def encode(self) -> bytes:
-        """Return the summary as the contract's `abi.encode(summary)` encodes it."""
+        """Encode the summary as the contract's `abi.encode(summary)` does."""
         summary_numbers = (
             self.round,
             self.as_of,
@@ -176,7 +182,7 @@ class RoundSummary:
 
 
 def read_leaf_lane(encoded_leaf: bytes) -> int:
-    """Return the lane in an encoded leaf of a node, without decoding the other fields."""
+    """Return the lane in an encoded node leaf, without decoding the other fields."""
     return int.from_bytes(encoded_leaf[_LANE])
 
 
@@ -186,7 +192,7 @@ def read_leaf_flags(encoded_leaf: bytes) -> LeafFlag:
 
 
 def is_kickout_due_in_leaf(encoded_leaf: bytes) -> bool:
-    """Return whether an encoded leaf states that a kickout is due."""
+    """Return whether an encoded leaf says that a kickout is due."""
     return any(encoded_leaf[_DUE_SINCE_AT])
 
 
@@ -201,7 +207,7 @@ def extract_seats(leaves: bytes) -> "array[int]":
 
 
 def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
-    """Return the numbers at a byte offset of each leaf, as an array with this type code."""
+    """Return the number at a byte offset of every leaf, as an array of this type."""
     column = array(typecode)
     encoded = bytearray(column.itemsize * (len(leaves) // LEAF_BYTES))
     for offset in range(column.itemsize):
@@ -213,13 +219,13 @@ def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
 
 
 def split_leaves(leaves: bytes) -> Iterator[bytes]:
-    """Yield the consecutive encoded leaves in `leaves`."""
+    """Split concatenated encoded leaves, and yield each leaf."""
     for offset in range(0, len(leaves), LEAF_BYTES):
         yield leaves[offset : offset + LEAF_BYTES]
 
 
 def is_leaf_covering_address(encoded_leaf: bytes, address: bytes) -> bool:
-    """Return whether a leaf belongs to an address, or proves that the address has no leaf."""
+    """Return whether a leaf is for an address, or proves that the address has none."""
     node = encoded_leaf[_NODE]
     next_node = encoded_leaf[_NEXT_NODE]
     if node < next_node:
@@ -229,7 +235,7 @@ def is_leaf_covering_address(encoded_leaf: bytes, address: bytes) -> bool:
 
 
 def encode_word_leaf(index: int, lane_word: int) -> bytes:
-    """Return the encoded leaf of the sixteen lanes whose first seat is 16 * `index`."""
+    """Return the encoded leaf of the sixteen lanes that start at seat 16 * `index`."""
     return _encode_number(index) + _encode_number(lane_word)
 
 
@@ -259,7 +265,7 @@ def hash_leaf(encoded_leaf: bytes, keccak: Keccak) -> bytes:
 
 
 def hash_leaves(leaves: bytes, leaf_bytes: int, keccak: Keccak) -> bytes:
-    """Return the concatenated hashes of encoded leaves of `leaf_bytes` bytes each."""
+    """Return the hashes of encoded leaves of `leaf_bytes` bytes each, concatenated."""
     if native is not None:
         return native.hash_leaves(leaves, leaf_bytes)
     return b"".join(

@@ -19,7 +19,7 @@ _MAX_COPIES_PER_CHUNK = 1 << 15
 
 
 class MerkleTree:
-    """A Merkle tree that takes 64 bytes for hashes and one flag per leaf.
+    """A Merkle tree that needs 64 bytes of hashes and one flag per leaf.
 
     Node 1 is the root, nodes 2i and 2i + 1 are the children of node i, and node 2^depth + p is the
     leaf with index p. The root of a tree without leaves is zero. The hashes above changed leaves
@@ -27,7 +27,7 @@ class MerkleTree:
     """
 
     def __init__(self, leaf_hashes: bytes, keccak: Keccak) -> None:
-        """Create a tree of the concatenated `leaf_hashes`, in the order of their indexes."""
+        """Create a tree from concatenated leaf hashes, in index order."""
         self._keccak = keccak
         self._leaf_count = self._depth = 0
         self._hashes = bytearray(_PAIR_BYTES)
@@ -50,9 +50,10 @@ class MerkleTree:
         return self._get_node_hash(1)
 
     def get_subtree_root(self, depth: int, index: int) -> bytes:
-        """Return the root of the subtree of 2^depth leaves that begins at leaf `index` * 2^depth.
+        """Return the root of a subtree of 2^depth leaves.
 
-        If the tree has fewer levels than `depth`, its only subtree is the tree itself.
+        The subtree begins at leaf `index` * 2^depth. If the tree has fewer levels than `depth`,
+        its only subtree is the tree itself.
 
         Raises:
             IndexError: there is no such subtree.
@@ -74,10 +75,11 @@ class MerkleTree:
         self._changed[first_index : first_index + leaf_count] = b"\1" * leaf_count
 
     def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
-        """Replace or add the leaves at `indexes`; the last hash counts if an index is repeated.
+        """Replace or add the leaves at `indexes`.
 
-        An index after the last leaf extends the tree, and leaves that it skips are zero until they
-        are set. The result has the positions, in `indexes`, of the leaves whose hash has changed.
+        If an index is repeated, the last hash counts. An index after the last leaf extends the
+        tree, and leaves that it skips are zero until they are set. The result has the positions,
+        in `indexes`, of the leaves whose hash has changed.
 
         Raises:
             ValueError: there are not as many hashes as indexes.
@@ -112,7 +114,7 @@ class MerkleTree:
         return changed_positions
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the proof of the leaf at an index: the sibling hashes up to the root.
+        """Build the proof of a leaf: the sibling hashes from the leaf to the root.
 
         Raises:
             IndexError: there is no leaf at this index.
@@ -181,7 +183,10 @@ class MerkleTree:
 
 
 def _fill(hashes: bytearray, first: int, content: bytes, count: int) -> None:
-    """Write `count` copies of `content` from the offset `first` on, in parts of up to 1 MiB."""
+    """Fill a buffer with `count` copies of `content`, starting at offset `first`.
+
+    The copies are written in parts of up to 1 MiB.
+    """
     chunk_copies = min(count, _MAX_COPIES_PER_CHUNK)
     chunk = content * chunk_copies
     for offset in range(0, count, chunk_copies):
@@ -198,12 +203,12 @@ def compute_empty_root(depth: int, keccak: Keccak) -> bytes:
 
 
 def hash_pair(first: bytes, second: bytes, keccak: Keccak) -> bytes:
-    """Return the hash of two hashes in ascending order (OpenZeppelin's commutative hash)."""
+    """Hash two hashes in ascending order (OpenZeppelin's commutative hash)."""
     return keccak(first + second if first <= second else second + first)
 
 
 def compute_root(leaf_hash: bytes, proof: Sequence[bytes], keccak: Keccak) -> bytes:
-    """Return the root to which a proof leads, as OpenZeppelin's MerkleProof computes it."""
+    """Compute the root from a leaf hash and its proof, like OpenZeppelin's MerkleProof."""
     for sibling in proof:
         leaf_hash = hash_pair(leaf_hash, sibling, keccak)
     return leaf_hash

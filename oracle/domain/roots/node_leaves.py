@@ -1,4 +1,4 @@
-"""The leaves of nodes, computed from folded nodes or from rows of the database.
+"""Builds the leaves of nodes, from folded nodes or from database rows.
 
 Each report encodes the leaves of the nodes that changed since the last report, which may be
 millions, so the native code encodes rows without an object for each node. See
@@ -30,10 +30,10 @@ NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 @dataclass(frozen=True, slots=True)
 class ScoringContext:
-    """The inputs of scoring as of a block; `time` is the time of the block.
+    """The inputs of scoring as of a block.
 
-    `review_kickout` reviews the kickout of a node whose kickout is due at that block. Legacy rules
-    also need the population maxima at that time.
+    `time` is the time of the block. `review_kickout` reviews the kickout of a node whose kickout
+    is due at that block. Legacy rules also need the population maxima at that time.
     """
 
     rules: Rules
@@ -46,7 +46,7 @@ class ScoringContext:
 def build_scoring_context(
     nodes: Mapping[Address, Node], time: int, rules: Rules, review_kickout: KickoutReviewer
 ) -> ScoringContext:
-    """Return the scoring context for a complete set of nodes in memory."""
+    """Build a scoring context from all nodes, held in memory."""
 
     def load_nodes(addresses: Sequence[Address]) -> Mapping[Address, Node]:
         return {node: nodes[node] for node in addresses if node in nodes}
@@ -70,10 +70,11 @@ LeafRow = tuple[
 
 
 def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) -> bytes:
-    """Return the encoded leaves of the nodes in `rows` as of `context.time`, in any order.
+    """Encode the leaves of nodes as of `context.time`.
 
-    The native code does not encode nodes with an open kickout interval, or any node under legacy
-    rules. These nodes are loaded and encoded by Python code.
+    The nodes are those in `rows`, and the leaves are in any order. The native code does not encode
+    nodes with an open kickout interval, or any node under legacy rules. These nodes are loaded and
+    encoded by Python code.
     """
     leaves, other_rows = _encode_leaves_natively(rows, context)
     nodes = context.load_nodes([_format_address(row[1]) for row in other_rows])
@@ -100,7 +101,7 @@ def _encode_leaves_natively(
 
 
 def convert_rules_to_native(rules: Rules) -> tuple[int, bool, int, int, bool]:
-    """Convert the rules to the form that `native.encode_leaves` takes."""
+    """Convert the rules to the form that `native.encode_leaves` expects."""
     has_hysteresis = rules.has_exclusion_hysteresis
     return (
         rules.exclude_exit if has_hysteresis else rules.exclude_enter,
@@ -118,7 +119,10 @@ def _format_address(address: bytes) -> Address:
 def iter_linked_leaves(
     nodes: Iterable[Node], context: ScoringContext, keccak: Keccak
 ) -> Iterator[NodeLeaf]:
-    """Yield the leaves of nodes sorted by address, without keeping the nodes in memory."""
+    """Yield the leaves of nodes, which are sorted by address.
+
+    The nodes are not kept in memory.
+    """
     first_address: Address | None = None
     previous_node: Node | None = None
     for node in nodes:
@@ -134,7 +138,7 @@ def iter_linked_leaves(
 def build_node_leaf(
     node: Node, next_node: Address, context: ScoringContext, keccak: Keccak
 ) -> NodeLeaf:
-    """Return the leaf of a node as of `context.time`.
+    """Build the leaf of a node as of `context.time`.
 
     Under legacy rules, the leaf holds the number and the sum of the scores in the window. The leaf
     states no kickout while a log behind the kickout could not be decoded. A kickout that needs an

@@ -1,7 +1,8 @@
-"""Divides the leaves of a round, by seat, into pieces of 8,192 leaves, which are subtrees.
+"""Splits the leaves of a round into pieces of 8,192 leaves, each with its own subtree.
 
-A round is stored and published as its pieces. The root follows from the digests of all pieces, and
-a leaf is proven from its piece and these digests. See docs/reference/report-format.md#pieces.
+The leaves are in the order of their seats. A round is stored and published as its pieces. The root
+follows from the digests of all pieces, and a leaf is proven from its piece and these digests. See
+docs/reference/report-format.md#pieces.
 """
 
 from array import array
@@ -39,7 +40,7 @@ KEPT_ROUNDS = 256
 
 @dataclass(frozen=True, slots=True)
 class PieceDigest:
-    """The hashes and sums of a piece, from which the root of its round is computed.
+    """The hashes and sums of a piece, which are needed to compute the round's root.
 
     `nodes_hash` is the root of the subtree of the piece's leaves, and `words_hash` the root of the
     subtree of its words of lanes. `open_count` and `total_weight` are the piece's shares of the
@@ -54,7 +55,7 @@ class PieceDigest:
 
 
 class PieceEdit:
-    """The leaves of a piece that are replaced or added, as positions in a buffer of leaves."""
+    """The replaced and added leaves of a piece, as positions in a buffer of leaves."""
 
     def __init__(self, leaves: bytearray) -> None:
         self._leaves = leaves
@@ -62,16 +63,21 @@ class PieceEdit:
         self._positions = array("I")
 
     def add(self, index: int, position: int) -> None:
-        """Add the leaf at a position of the buffer; the last leaf of an index counts."""
+        """Add the leaf at a position of the buffer.
+
+        If an index is added again, the last leaf counts.
+        """
         self._indexes.append(index)
         self._positions.append(position)
 
     def has_all_leaves(self, leaf_count: int) -> bool:
-        """Return whether the edit has every leaf of a piece with `leaf_count` leaves."""
+        """Return whether the edit replaces every leaf of a piece of `leaf_count` leaves."""
         return len(set(self._indexes)) == leaf_count
 
     def apply(self, piece: bytes) -> bytes:
-        """Return `piece` with the leaves of this edit replaced or added.
+        """Apply the edit to a piece, and return the result.
+
+        The leaves of the edit replace leaves of the piece or are added.
 
         Raises:
             ValueError: a leaf between the end of the piece and an added leaf is missing.
@@ -94,19 +100,20 @@ class PieceEdit:
 
 
 class PieceEdits:
-    """The leaves that changed since the last call of `take`; each takes about 132 bytes.
+    """The leaves changed since the last call of `take`.
 
-    A leaf that changed several times is kept once. For some pieces, only the fact that they
-    changed is kept.
+    Each leaf takes about 132 bytes. A leaf that changed several times is kept once. For some
+    pieces, only the fact that they changed is kept.
     """
 
     def __init__(self) -> None:
         self.discard()
 
     def add(self, leaves: bytes, max_kept_seats: int | None = None) -> None:
-        """Add encoded leaves; a leaf replaces an earlier leaf with the same seat.
+        """Add encoded leaves.
 
-        For seats from `max_kept_seats` on, only the numbers of their pieces are kept.
+        A leaf replaces an earlier leaf with the same seat. For seats from `max_kept_seats` on,
+        only the numbers of their pieces are kept.
         """
         if max_kept_seats is not None:
             leaves = self._drop_leaves_beyond_limit(leaves, max_kept_seats)
@@ -123,7 +130,7 @@ class PieceEdits:
         self._leaves += leaves
 
     def drop(self, seats: Iterable[int]) -> None:
-        """Record that `seats` changed, but keep only the numbers of their pieces."""
+        """Record that seats changed, keeping only the numbers of their pieces."""
         # Looking up the end of each piece is faster than dividing each seat.
         sorted_seats = sorted(seats)
         position = 0
@@ -133,7 +140,10 @@ class PieceEdits:
             position = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=position)
 
     def _drop_leaves_beyond_limit(self, leaves: bytes, max_kept_seats: int) -> bytes:
-        """Return the leaves of the first seats, and record the pieces of all other leaves."""
+        """Return the leaves below the seat limit, and drop all others.
+
+        For dropped leaves, only the numbers of their pieces are recorded.
+        """
         kept_leaves = []
         for seat, leaf in zip(extract_seats(leaves), split_leaves(leaves), strict=True):
             if seat < max_kept_seats:
@@ -162,7 +172,7 @@ class PieceEdits:
         self.dropped_pieces: set[int] = set()
 
     def take(self) -> dict[int, PieceEdit]:
-        """Return the edits by piece, and clear the collection.
+        """Return the edits of each piece, and clear the collection.
 
         The pieces in `dropped_pieces` have no edit.
         """
@@ -190,10 +200,15 @@ def sort_leaves(leaves: bytes) -> bytes:
 
 
 class PieceTree:
-    """The encoded leaves of a piece, and the hashes of their subtree, which take up to 1.5 MiB."""
+    """The encoded leaves of a piece, and their Merkle subtree.
+
+    Both take up to 1.5 MiB.
+    """
 
     def __init__(self, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> None:
-        """Build the subtree; the only piece of a round is not padded to the full size.
+        """Build the subtree.
+
+        If a round has only one piece, the piece is not padded to the full size.
 
         Raises:
             ValueError: the bytes are not 1 to 8,192 leaves.
@@ -209,7 +224,10 @@ class PieceTree:
         return self._tree.root
 
     def get_leaf(self, index: int) -> bytes:
-        """Return an encoded leaf; `index` counts from the first leaf of the piece."""
+        """Return an encoded leaf.
+
+        `index` counts from the first leaf of the piece.
+        """
         return self._leaves[LEAF_BYTES * index : LEAF_BYTES * (index + 1)]
 
     @property
@@ -218,7 +236,7 @@ class PieceTree:
         return self._leaves
 
     def is_address_covered_by_leaf(self, index: int, address: bytes) -> bool:
-        """Return whether the leaf belongs to an address, or proves that the address has no leaf.
+        """Return whether a leaf is for an address, or proves that the address has none.
 
         `index` counts from the first leaf of the piece.
         """
@@ -226,7 +244,10 @@ class PieceTree:
         return bool(leaf) and is_leaf_covering_address(leaf, address)
 
     def find_covering_leaf(self, address: bytes) -> int | None:
-        """Return the index of the leaf that proves the address or its absence, or None."""
+        """Return the index of the leaf that proves an address or its absence.
+
+        The result is None if the piece has no such leaf.
+        """
         return next(
             (
                 index
@@ -237,12 +258,12 @@ class PieceTree:
         )
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the proof of a leaf: the sibling hashes up to the subtree's root."""
+        """Build the proof of a leaf: the sibling hashes up to the subtree's root."""
         return self._tree.build_proof(index)
 
 
 class PiecedRound:
-    """The root of a round, and the upper levels of its trees, computed from all piece digests."""
+    """The root of a round and the top of its trees, computed from all piece digests."""
 
     def __init__(
         self,
@@ -253,7 +274,10 @@ class PiecedRound:
         as_of: int,
         keccak: Keccak,
     ) -> None:
-        """Compute the root of the round, as of block `as_of`, from its pieces' digests."""
+        """Compute the root of a round from the digests of its pieces.
+
+        `as_of` is the number of the round's block.
+        """
         self.digests = tuple(digests)
         self._keccak = keccak
         self._nodes = _build_top_tree(
@@ -276,7 +300,9 @@ class PiecedRound:
         self.root = hash_pair(self._summary_hash, trees_hash, keccak)
 
     def build_path(self, piece: int) -> tuple[bytes, ...]:
-        """Return the sibling hashes from the root of a piece's leaves to the round's root.
+        """Return the sibling hashes between a piece's root and the round's root.
+
+        The piece's root is that of its leaves.
 
         Raises:
             IndexError: the round has no such piece.
@@ -288,11 +314,12 @@ class PiecedRound:
     def prove_word_runs(
         self, lane_words: Sequence[int], runs: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[bytes, ...]]:
-        """Yield the proof of each run of words; a run is a pair (first word, number of words).
+        """Yield a proof for each run of words.
 
-        `lane_words` are all words of the round. A run has 2^k words, begins at a multiple of its
-        length and lies in one piece; runs are in ascending order. Words after the last one count
-        as 0. A proof begins with the sibling hash of the run.
+        A run is a pair (first word, number of words). `lane_words` are all words of the round. A
+        run has 2^k words, begins at a multiple of its length and lies in one piece; runs are in
+        ascending order. Words after the last one count as 0. A proof begins with the sibling hash
+        of the run.
 
         Raises:
             IndexError: there is no word at the beginning of a run.
@@ -311,7 +338,9 @@ class PiecedRound:
 def compute_piece_digest(
     piece_index: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool
 ) -> PieceDigest:
-    """Return the digest of the piece at `piece_index`, which depends only on its leaves.
+    """Compute the digest of the piece at `piece_index` from its leaves.
+
+    The digest depends on nothing else.
 
     Raises:
         ValueError: the bytes are not 1 to 8,192 leaves.
@@ -325,13 +354,13 @@ def compute_piece_digest(
 
 
 def build_piece_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: bytes) -> PieceDigest:
-    """Return the digest of the piece whose leaves have `lanes`."""
+    """Build the digest of a piece from the lanes of its leaves and its two hashes."""
     open_count, total_weight = count_and_weigh_selectable_nodes(lanes)
     return PieceDigest(len(lanes), nodes_hash, words_hash, open_count, total_weight)
 
 
 def count_and_weigh_selectable_nodes(lanes: Sequence[int]) -> tuple[int, int]:
-    """Return the number of nodes that may be selected, and the sum of their weights."""
+    """Return the number of selectable nodes and the sum of their weights."""
     # A lane is the weight plus 1; a node that may not be selected has weight 0.
     return len(lanes) - lanes.count(DO_NOT_SELECT), sum(lanes) - len(lanes)
 
@@ -339,7 +368,7 @@ def count_and_weigh_selectable_nodes(lanes: Sequence[int]) -> tuple[int, int]:
 def _build_word_tree(
     piece_index: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
-    """Return the subtree of the words of lanes in one piece."""
+    """Build the Merkle subtree of the lane words of one piece."""
     leaves = b"".join(
         encode_word_leaf(index, lane_word)
         for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece_index)
@@ -366,7 +395,10 @@ def _build_subtree(
 
 
 def _build_top_tree(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
-    """Return the tree above subtrees of 2^depth leaves each, whose roots are `hashes`."""
+    """Build the tree above the given subtree roots.
+
+    Each subtree has 2^depth leaves, and its root is in `hashes`.
+    """
     if len(hashes) > 1:
         padded_count = 1 << (len(hashes) - 1).bit_length()
         hashes += [compute_empty_root(depth, keccak)] * (padded_count - len(hashes))

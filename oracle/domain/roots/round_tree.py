@@ -1,4 +1,4 @@
-"""The tree of a round, with the leaves of its nodes, the words of their lanes, and its summary.
+"""The Merkle tree of a round: its node leaves, its lane words and its summary.
 
 The root is pair(summary, pair(nodes, words)): `nodes` is the root of the leaves by seat, and
 `words` is the root of the lanes, with sixteen seats in each word. A proof therefore ends with the
@@ -45,14 +45,14 @@ from oracle.domain.roots.pieces import (
 
 
 class RoundTree:
-    """The hashes and the lanes of all nodes as of the last round.
+    """The hashes and lanes of all nodes in the last round.
 
     The tree takes about 70 bytes per node. Each round updates the leaves that changed since the
     round before. The leaves themselves are kept only in `edits`, until they are taken from there.
     """
 
     def __init__(self, batches: Iterable[bytes], keccak: Keccak) -> None:
-        """Build the tree of all leaves.
+        """Build the tree from all leaves.
 
         Raises:
             ValueError: the seats are not 0 to n - 1.
@@ -71,13 +71,17 @@ class RoundTree:
 
     @property
     def lanes(self) -> "array[int]":
-        """The lanes of all nodes, by seat; the caller must not change them."""
+        """The lanes of all nodes, by seat.
+
+        The caller must not change the lanes.
+        """
         return self._lanes
 
     def update(self, batches: Iterable[bytes], max_kept_seats: int | None = None) -> int:
-        """Replace the leaves of nodes, and add the leaves of new nodes by seat.
+        """Replace leaves, add leaves of new nodes, and return the number of changes.
 
-        The result is the number of leaves that differ from the earlier leaves.
+        Leaves are placed by seat. The result is the number of leaves that differ from the earlier
+        leaves.
 
         A batch is one or more encoded leaves, one after the other. For seats from `max_kept_seats`
         on, `edits` has the pieces but not the leaves.
@@ -106,12 +110,15 @@ class RoundTree:
         return changed_count
 
     def _update_word_hashes(self, indexes: Sequence[int]) -> None:
-        """Compute the hashes of the words at `indexes` again."""
+        """Recompute the hashes of the words at `indexes`."""
         leaves = encode_lane_words(indexes, self._lanes)
         self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
 
     def append_stored_leaves(self, pieces: Iterable[bytes]) -> None:
-        """Add the stored leaves of a round, in seat order, without recording them in `edits`."""
+        """Append the stored leaves of a round, without recording them in `edits`.
+
+        The leaves are in seat order.
+        """
         first_word = get_word_index(len(self._lanes))
         for leaves in pieces:
             self._nodes.append_leaves(hash_leaves(leaves, LEAF_BYTES, self._keccak))
@@ -124,14 +131,17 @@ class RoundTree:
         self._update_word_hashes(range(first_word, -(-len(self._lanes) // LANES_PER_WORD)))
 
     def hash_changed(self) -> None:
-        """Compute the hashes above changed leaves now, instead of when the root is read."""
+        """Rehash the parents of changed leaves now, not when the root is next read."""
         self._nodes.hash_changed()
         self._words.hash_changed()
 
     def _set_lanes(
         self, seats: "array[int]", new_lanes: "array[int]", changed_words: set[int]
     ) -> None:
-        """Set the lanes at `seats`, and add the words that change to `changed_words`."""
+        """Set the lanes at `seats`, and record which words change.
+
+        The words are added to `changed_words`.
+        """
         lanes = self._lanes
         lanes.extend((NEVER_REPORTED,) * (max(seats, default=-1) + 1 - len(lanes)))
         if native is not None:
@@ -155,7 +165,10 @@ class RoundTree:
             changed_words.add(get_word_index(seat))
 
     def get_piece_digest(self, piece: int) -> PieceDigest:
-        """Return the digest of a piece; raise IndexError if the round has no such piece."""
+        """Return the digest of a piece.
+
+        Raises IndexError if the round has no such piece.
+        """
         first_seat = PIECE_LEAVES * piece
         return build_piece_digest(
             self._lanes[first_seat : first_seat + PIECE_LEAVES],
@@ -166,7 +179,7 @@ class RoundTree:
     def summarize(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> RoundSummary:
-        """Return the summary of round `round_number` with the current leaves."""
+        """Return the summary of round `round_number` for the current leaves."""
         return RoundSummary(
             chain_id=chain_id,
             oracle=oracle,
@@ -178,19 +191,22 @@ class RoundTree:
         )
 
     def compute_root(self, summary: RoundSummary) -> bytes:
-        """Return the root of the round with the summary `summary`."""
+        """Compute the root of a round from the current leaves and a summary."""
         trees_hash = hash_pair(self._nodes.root, self._words.root, self._keccak)
         return hash_pair(hash_leaf(summary.encode(), self._keccak), trees_hash, self._keccak)
 
     def compute_round_root(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> Hash:
-        """Return the root of round `round_number` with the current leaves."""
+        """Compute the root of round `round_number` from the current leaves."""
         summary = self.summarize(chain_id, oracle, round_number, as_of)
         return Hash("0x" + self.compute_root(summary).hex())
 
     def prove_node(self, seat: int, summary: RoundSummary) -> list[bytes]:
-        """Return the proof of the leaf at a seat; raise IndexError if there is no such leaf."""
+        """Return the proof of the leaf at a seat.
+
+        Raises IndexError if there is no such leaf.
+        """
         return [
             *self._nodes.build_proof(seat),
             self._words.root,
@@ -210,7 +226,7 @@ def _select_leaves(leaves: bytes, positions: Sequence[int]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class NodeProof:
-    """The leaf of a node in a round, and the sibling hashes on its path to the root.
+    """The leaf of a node in a round, and its sibling hashes up to the root.
 
     For an address that has no leaf, `leaf` is the leaf of the next lower address, which proves the
     absence.
@@ -227,7 +243,10 @@ class NodeProof:
 
 
 class ProvableRound:
-    """All leaves of a round with their tree and summary; a node takes about 300 bytes."""
+    """All leaves of a round, with their tree and summary.
+
+    A node takes about 300 bytes.
+    """
 
     def __init__(
         self,
@@ -238,7 +257,7 @@ class ProvableRound:
         as_of: int,
         keccak: Keccak,
     ) -> None:
-        """Build the tree of the leaves, which are sorted by address, as of the block `as_of`.
+        """Build the tree from leaves that are sorted by address, as of block `as_of`.
 
         Raises:
             ValueError: the seats of the leaves are not 0 to n - 1.
@@ -255,7 +274,7 @@ class ProvableRound:
         self.root = self._tree.compute_root(self.summary)
 
     def prove_node(self, address: Address) -> NodeProof:
-        """Prove the leaf of an address, or that the address has no leaf.
+        """Prove the leaf of an address, or that the address has none.
 
         Raises:
             ValueError: the round has no leaves.

@@ -1,1 +1,1 @@
-"""Computes scores, from the rules, the ranks in groups, reliability and legacy windows."""
+"""Computes scores from the rules, group ranks, reliability and legacy windows."""

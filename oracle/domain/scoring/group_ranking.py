@@ -1,4 +1,4 @@
-"""Pure functions that rank the members of a validation group by speed and score them.
+"""Pure functions that rank the members of a validation group by speed, and score them.
 
 See docs/reference/scoring-rules.md#task-groups.
 """
@@ -23,7 +23,10 @@ _has_reported_error = attrgetter("error_reported")
 
 
 class ClosingMember(NamedTuple):
-    """A member of a group when the group closes; `timeout` is the time limit of its task."""
+    """A member of a group that is closing.
+
+    `timeout` is the time limit of the member's task.
+    """
 
     task: TaskKey
     node: Address | None
@@ -32,7 +35,10 @@ class ClosingMember(NamedTuple):
 
 
 def compute_elapsed_seconds(task: Task) -> int | None:
-    """Return the seconds from start to submission or error report, or None if neither happened."""
+    """Return the seconds from a task's start to its submission or error report.
+
+    The result is None if neither happened.
+    """
     if task.stopped_time is None or task.started_time is None:
         return None
     return max(0, task.stopped_time - task.started_time)
@@ -41,7 +47,7 @@ def compute_elapsed_seconds(task: Task) -> int | None:
 def rank_tasks_by_speed(
     tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = False
 ) -> list[Task]:
-    """Rank the tasks that have an answer when the group closes, fastest first.
+    """Rank the tasks that were answered before the group closed, fastest first.
 
     Error reports come last, unless the rules rank them by their time. The list is empty if the
     whole group is rejected. Of two equally fast tasks, the task that was created first (or if
@@ -67,7 +73,7 @@ def rank_tasks_by_speed(
 def select_confirmed_answers(
     answered_tasks: Sequence[Task], size: int, invalid_tasks: AbstractSet[TaskKey] = frozenset()
 ) -> list[Task]:
-    """Return the answers that the group's verdict confirms, in the given order.
+    """Return the answers that the group's verdict confirms, keeping their order.
 
     An answer without a verdict counts as confirmed. The list is empty unless more than half of the
     group answered, because otherwise the answers were hardly compared with others.
@@ -104,7 +110,9 @@ def _get_speed_sort_key(task: Task) -> tuple[int, Position]:
 def rank_closing_members(
     closing_members: Sequence[ClosingMember], ranked_keys: Sequence[TaskKey], rules: Rules
 ) -> tuple[GroupMember, ...]:
-    """Rank and score the members of a closing group, which stay in the chain's order.
+    """Rank and score the members of a closing group, keeping their order.
+
+    This is the order of the chain.
 
     Args:
         closing_members: every member, including tasks that were never seen.
@@ -118,7 +126,10 @@ def rank_closing_members(
 
 
 def build_closing_member(key: TaskKey, task: Task | None) -> ClosingMember:
-    """Return a task as a member of a closing group; `task` is None for a task never seen."""
+    """Build the member of a closing group from a task.
+
+    `task` is None if no event named the task.
+    """
     if task is None or task.node is None:
         return ClosingMember(key, None, None, None)
     return ClosingMember(key, task.node, compute_elapsed_seconds(task), task.timeout)
@@ -141,21 +152,21 @@ def _score_member(
 
 
 def _compute_task_score(points: int, rules: Rules) -> int:
-    """Return the score of a task for the points of its rank, which legacy rules count twice.
+    """Return the task score for the points of a rank.
 
-    See docs/explanation/legacy.md#scores.
+    Legacy rules count the points twice. See docs/explanation/legacy.md#scores.
     """
     return points if rules.legacy is None else _ROUNDS * points
 
 
 def get_points_for_rank(rank: int, rules: Rules) -> int:
-    """Return the points of a rank; ranks count from 1."""
+    """Return the points for a rank, counting ranks from 1."""
     points_by_rank = rules.rank_scores
     return points_by_rank[min(rank, len(points_by_rank)) - 1]
 
 
 def split_fee_by_scores(fee: int, scores: Sequence[int]) -> list[int]:
-    """Split the fee of a validated group among its paid members by their task scores.
+    """Split a validated group's fee among its paid members in proportion to their scores.
 
     The shares are in the order of `scores` and rounded down. The last member gets the remainder,
     or the whole fee if no member scored. Shares are never part of a report.
@@ -173,7 +184,7 @@ def split_fee_by_scores(fee: int, scores: Sequence[int]) -> list[int]:
 
 
 def split_group_fee(fee: int, members: Sequence[GroupMember]) -> dict[TaskKey, int]:
-    """Split a validated group's fee among the tasks of the members that have a score."""
+    """Split a validated group's fee among its scored tasks."""
     scored_members = [member for member in members if member.score is not None]
     fee_shares = split_fee_by_scores(fee, [member.score or 0 for member in scored_members])
     return {

@@ -1,4 +1,4 @@
-"""Forecasts when a kickout becomes due if a node's next scores are like its last scores.
+"""Forecasts a node's kickout, assuming that future scores are like recent scores.
 
 The functions are pure, and use whole numbers only (docs/explanation/kickouts.md#forecast).
 """
@@ -19,12 +19,12 @@ NEAR_SCORES, FAR_SCORES = 15, 25
 
 @dataclass(frozen=True, slots=True)
 class KickoutForecast:
-    """The number of further scores until a kickout is due, or 0 if it is already due.
+    """The number of further scores until a kickout is due.
 
-    `recent_scores` is the number of last scores that the forecast repeats. `first_places` and
-    `second_places` are how many of these further scores must be first or second places to avoid
-    the kickout. They are None if even all of the scores would not be enough, or if the rules have
-    no such place.
+    The number is 0 if the kickout is already due. `recent_scores` is the number of last scores
+    that the forecast repeats. `first_places` and `second_places` are how many of these further
+    scores must be first or second places to avoid the kickout. They are None if even all of the
+    scores would not be enough, or if the rules have no such place.
     """
 
     scores: int
@@ -34,12 +34,15 @@ class KickoutForecast:
 
 
 def is_near(scores: int) -> bool:
-    """Return whether a kickout that is due after `scores` more scores is near but not yet due."""
+    """Return whether a kickout is near if it becomes due after `scores` more scores.
+
+    A kickout that is already due is not near.
+    """
     return 0 < scores <= NEAR_SCORES
 
 
 def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | None:
-    """Return the forecast for a member at a block time in seconds.
+    """Return the kickout forecast for a member at a block time in seconds.
 
     The result is None without a score, under legacy rules, and if no kickout would become due.
     """
@@ -60,7 +63,7 @@ def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | N
 
 
 def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
-    """Return whether a kickout has been near for the last two scores of a member.
+    """Return whether a member's kickout has been near for its last two scores.
 
     A kickout that is already due is not near. A single score, such as the timeout of a healthy
     node, is not enough.
@@ -80,14 +83,14 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PoolForecast:
-    """A score pool, and the recent scores whose mean is assumed for each further score."""
+    """A score pool, and the recent scores whose mean stands for each future score."""
 
     pool: bytes
     recent: bytes
     rules: Rules
 
     def count_scores_until_due(self) -> int | None:
-        """Return the number of scores until a kickout is due, or None if it never is.
+        """Return how many more scores make a kickout due, or None if it never is.
 
         Only one pool of scores is tried, because after that the mean of the pool no longer
         changes.
@@ -98,7 +101,11 @@ class _PoolForecast:
     def count_scores_to_avoid_kickout(
         self, scores_until_due: int, points: int | None
     ) -> int | None:
-        """Return how many scores until the kickout is due must be `points` to avoid it."""
+        """Return how many of the next scores must be `points` to avoid the kickout.
+
+        The next scores are those until the kickout is due. The result is None if even all of them
+        are not enough, or if `points` is None.
+        """
         if points is None:
             return None
         score_counts = range(1, scores_until_due + 1)
@@ -112,7 +119,7 @@ class _PoolForecast:
         )
 
     def is_kickout_due_after(self, count: int, better_scores: int = 0, points: int = 0) -> bool:
-        """Return whether a kickout is due after `count` scores, some of them `points`.
+        """Return whether a kickout is due after `count` further scores.
 
         `better_scores` is how many of the scores are `points`; the others are the recent mean. All
         sums are multiplied by the number of recent scores, so that the mean is exact.

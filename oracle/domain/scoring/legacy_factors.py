@@ -1,4 +1,4 @@
-"""Computes the legacy factors R, P and B, which compare a node with others, and their sum Q.
+"""Computes the legacy factors R, P and B, which compare nodes, and their sum Q.
 
 Fractions are in units of 10^-18, rounded down at every step; times are block times in seconds. See
 docs/explanation/legacy.md#scores.
@@ -17,10 +17,10 @@ from oracle.domain.state import Membership, Node
 
 @dataclass(frozen=True, slots=True)
 class PopulationMaxima:
-    """The maxima over all members at one time; 0 if no member has a value.
+    """The maximum values of all members at one time.
 
-    `max_vram` is in GB, `max_timeout` in seconds, and `max_node_score` (0 to 20) in units of
-    10^-18.
+    A maximum is 0 if no member has a value. `max_vram` is in GB, `max_timeout` in seconds, and
+    `max_node_score` (0 to 20) in units of 10^-18.
     """
 
     max_vram: int
@@ -46,7 +46,7 @@ class Factors:
 def compute_population_maxima(
     nodes: Iterable[Node], time: int, rules: Rules
 ) -> PopulationMaxima | None:
-    """Return the maxima over all members at `time`, or None without legacy rules.
+    """Return the maximum values of all members at `time`, or None without legacy rules.
 
     Nodes that are not members do not count.
     """
@@ -64,7 +64,10 @@ def compute_population_maxima(
 
 
 def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) -> int:
-    """Return R, the node's share of the largest video memory, or 0 for unknown video memory."""
+    """Return R, a node's share of the largest video memory.
+
+    R is 0 if the video memory is not known.
+    """
     if population_maxima.max_vram:
         return min(vram or 0, population_maxima.max_vram) * UNIT // population_maxima.max_vram
     return 0
@@ -73,7 +76,7 @@ def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) ->
 def compute_promptness(
     timeout: int | None, population_maxima: PopulationMaxima, legacy_rules: LegacyRules
 ) -> int:
-    """Return the promptness P, which is higher for a shorter timeout.
+    """Return the promptness P, which rises as the timeout falls.
 
     P is 1 for the shortest allowed timeout, and 0 for the longest timeout of all members. P is
     also 1 for a timeout below the allowed minimum, and 0 for an unknown timeout.
@@ -91,9 +94,9 @@ def compute_promptness(
 def compute_speed_factor(
     node_score: int | None, population_maxima: PopulationMaxima
 ) -> int | None:
-    """Return B, the node's share of the best node score, or None if the node has no score.
+    """Return B, the ratio of a node's score to the best node score.
 
-    B is 0 if the best node score is 0.
+    The result is None if the node has no score. B is 0 if the best node score is 0.
     """
     if node_score is None:
         return None
@@ -104,7 +107,7 @@ def compute_speed_factor(
 def compute_node_factors(
     node: Node, time: int, legacy_rules: LegacyRules, population_maxima: PopulationMaxima
 ) -> Factors:
-    """Return the node's factors at `time`, relative to the maxima at the same time."""
+    """Return a node's factors at `time`, relative to the maxima at that time."""
     tally = compute_window_tally(node, time, legacy_rules)
     vram_share = compute_vram_share(node.gpu_vram, population_maxima)
     promptness = compute_promptness(node.timeout, population_maxima, legacy_rules)
@@ -123,7 +126,7 @@ def compute_incentive_shares(
     rules: Rules,
     population_maxima: PopulationMaxima | None = None,
 ) -> dict[Address, int]:
-    """Return each member's share of the window's incentive at `time`.
+    """Return each member's share of the window's incentive, as of `time`.
 
     A share is the product of Q and online seconds, divided by the sum of all members' products
     (docs/explanation/crynux.md#weighted-sum-of-scores); all shares are 0 if that sum is 0. The

@@ -1,4 +1,4 @@
-"""The additional rules of rule sets for the legacy system.
+"""The additional rules that apply to the legacy system.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -27,10 +27,11 @@ _BEST_SCORE = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyRules:
-    """The additional legacy rules; fractions are in units of 10^-18, times in seconds.
+    """The additional rules of the legacy system.
 
-    The weights, the shortest timeout and the kickout line were never published
-    (docs/explanation/crynux.md#weighted-sum-of-scores), so they have no default.
+    Fractions are in units of 10^-18, times in seconds. The weights, the shortest timeout and the
+    kickout line were never published (docs/explanation/crynux.md#weighted-sum-of-scores), so they
+    have no default.
 
     Raises:
         ValueError: a number is out of range; the message names the field.
@@ -88,7 +89,7 @@ class LegacyRules:
                 raise ValueError(f"legacy.{name}: {refusal}")
 
     def to_values(self) -> dict[str, object]:
-        """Return the rules as the JSON object of the rule set's field `legacy`."""
+        """Return the rules as a JSON object, for the rule set's field `legacy`."""
         return {
             rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
             for rule_field in fields(self)
@@ -96,7 +97,7 @@ class LegacyRules:
 
     @classmethod
     def from_values(cls, values: object) -> Self:
-        """Parse the result of `to_values`.
+        """Parse the rules from the JSON object that `to_values` returns.
 
         Raises:
             ValueError: `values` is not a JSON object, or a rule is unknown, missing, or of a wrong

@@ -1,4 +1,4 @@
-"""The task scores and membership time of a node in its current window.
+"""A node's task scores and membership time in its current window.
 
 A tally never goes back, so an event whose block time is before the current window counts in the
 current window. See docs/explanation/legacy.md#scores.
@@ -35,14 +35,17 @@ def compute_window_number(time: int, legacy_rules: LegacyRules) -> int:
 
 
 def compute_window_start(window: int, legacy_rules: LegacyRules) -> int:
-    """Return the block time in seconds at which a window began."""
+    """Return the block time, in seconds, at which a window begins."""
     if legacy_rules.window_seconds is not None:
         return window * legacy_rules.window_seconds
     return _compute_first_day_of_month(window) * _DAY_SECONDS
 
 
 def _compute_first_day_of_month(month: int) -> int:
-    """Return the first day of a month in days since 1970-01-01; month 0 is in 1970."""
+    """Return the first day of a month, in days since 1970-01-01.
+
+    Month 0 is January 1970.
+    """
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days_before_year = 365 * year + year // 4 - year // 100 + year // 400
     # From March on, the lengths of months follow the pattern 31, 30, 31, 30, 31 days.
@@ -63,17 +66,17 @@ class WindowTally(NamedTuple):
 
     @property
     def node_score(self) -> int | None:
-        """Return the mean of the task scores in units of 10^-18, or None if there are none."""
+        """Return the mean task score in units of 10^-18, or None without scores."""
         return self.total * UNIT // self.tasks if self.tasks else None
 
     def justifies_kickout(self, legacy_rules: LegacyRules) -> bool:
-        """Return whether there are enough tasks for a kickout, with a mean below the line."""
+        """Return whether the tasks are numerous and their mean low enough for a kickout."""
         has_enough_tasks = self.tasks >= legacy_rules.kickout_tasks
         return has_enough_tasks and self.total * UNIT < legacy_rules.kickout_below * self.tasks
 
 
 def compute_window_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTally:
-    """Return the node's tally in the window that contains `time`.
+    """Return the node's tally for the window that contains `time`.
 
     If the node's current window is later than `time`, the tally of the current window is returned.
     """
@@ -93,12 +96,15 @@ def compute_window_tally(node: Node, time: int, legacy_rules: LegacyRules) -> Wi
 
 
 def get_stored_window_tally(node: Node) -> WindowTally:
-    """Return the tally in the node's row, which is as of the node's last event."""
+    """Return the tally stored in the node's row.
+
+    The stored tally is as of the node's last event.
+    """
     return WindowTally(node.window, node.window_sum, node.window_count, node.online_seconds)
 
 
 def advance_window(node: Node, time: int, legacy_rules: LegacyRules) -> None:
-    """Start a new window if `time` is after the node's current window."""
+    """Start a new window if `time` is past the end of the node's current window."""
     window = compute_window_number(time, legacy_rules)
     if window <= node.window:
         return
@@ -116,7 +122,7 @@ def add_score(node: Node, score: int, time: int, legacy_rules: LegacyRules) -> N
 
 
 def update_online_clock(node: Node, time: int, legacy_rules: LegacyRules) -> None:
-    """Start the online clock of a node that became a member, or stop it if the node left."""
+    """Start the online clock of a new member, or stop that of a node that left."""
     advance_window(node, time, legacy_rules)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, compute_window_start(node.window, legacy_rules))

@@ -1,4 +1,4 @@
-"""Describes how scoring is affected by events and fields that a network lacks.
+"""Describes how missing events and fields of a network affect scoring.
 
 See docs/reference/scoring-rules.md, docs/reference/events-and-jsonl.md#vocabulary.
 """
@@ -13,7 +13,7 @@ EventTypes = Collection[type[DomainEvent]]
 
 
 def describe_missing_event_types(event_types: EventTypes, rules: Rules) -> Iterator[str]:
-    """Yield a sentence for each effect of event types that a profile lacks."""
+    """Yield a sentence about each effect of the event types that a profile lacks."""
     if network_events.NodeJoined not in event_types:
         yield "no node_joined: no node is a member, so none has a QoS or is kicked out"
     elif not {
@@ -66,7 +66,7 @@ def _describe_effects_on_reliability(event_types: EventTypes) -> Iterator[str]:
 def describe_missing_fields(
     fields_by_type: Mapping[type[DomainEvent], Collection[str]], rules: Rules
 ) -> Iterator[str]:
-    """Yield a sentence for each effect of fields that a profile lacks.
+    """Yield a sentence about each effect of the fields that a profile lacks.
 
     `fields_by_type` holds the fields that the profile provides.
     """

@@ -1,4 +1,4 @@
-"""Computes the scores of a node at a given time, and the values derived from them.
+"""Computes a node's scores at a given time, and other values derived from them.
 
 Numbers between 0 and 1 are in units of 10^-18. Times are block times in seconds. See
 docs/reference/scoring-rules.md.
@@ -72,7 +72,7 @@ class NodeScores:
 def compute_node_scores(
     node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
 ) -> NodeScores:
-    """Return the scores of a node at `time`, relative to the maxima at the same time.
+    """Compute a node's scores at `time`, relative to the maxima at that time.
 
     Raises:
         ValueError: the rules are legacy rules, and `population_maxima` is None. Use
@@ -104,7 +104,7 @@ def compute_node_scores(
 
 
 def classify_node_state(node: Node, reliability: int, rules: Rules) -> NodeState:
-    """Return the state of a node whose current reliability is `reliability`."""
+    """Return the state of a node, given its current reliability."""
     if node.membership is not Membership.MEMBER:
         return _STATE_OF_NON_MEMBER[node.membership]
     if node.paused:
@@ -115,11 +115,12 @@ def classify_node_state(node: Node, reliability: int, rules: Rules) -> NodeState
 
 
 def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int] | None:
-    """Return the bounds of a member's QoS at a block time, in units of 10^-18.
+    """Return the likely bounds of a member's QoS at a block time.
 
-    The reliability is known exactly, so both bounds are multiplied by it. The result is None if
-    the QoS is not the mean of a pool. This is the case for a non-member, without scores, under
-    legacy rules, and for a mean of 0 that counts as an empty pool.
+    The bounds are in units of 10^-18. The reliability is known exactly, so both bounds are
+    multiplied by it. The result is None if the QoS is not the mean of a pool. This is the case for
+    a non-member, without scores, under legacy rules, and for a mean of 0 that counts as an empty
+    pool.
     """
     is_pool_mean = node.pool_sum > 0 or not rules.zero_mean_is_new
     if (
@@ -142,7 +143,7 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int]
 def compute_score_sum_interval(
     pool: Sequence[int], possible_scores: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the likely bounds of the sum of the next `len(pool)` scores.
+    """Return likely bounds for the sum of the next `len(pool)` scores.
 
     At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
     possible score has the weight `count * K + 1`, where K is the number of different scores. This
@@ -162,11 +163,11 @@ def compute_score_sum_interval(
 
 @lru_cache(maxsize=_MAX_CACHED_POOLS)
 def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> tuple[int, int]:
-    """Return the 5 % and 95 % quantiles of the sum of weighted draws with replacement.
+    """Return the 5 % and 95 % quantiles of the sum of weighted random draws.
 
-    The weight of each sum is a coefficient of Q = P^n, where P is the generating polynomial of one
-    draw. Because P Q' = n P' Q, each coefficient follows from the earlier coefficients: k p_0 q_k
-    = sum over d > 0 of (n d - k + d) p_d q_(k-d).
+    The draws are with replacement. The weight of each sum is a coefficient of Q = P^n, where P is
+    the generating polynomial of one draw. Because P Q' = n P' Q, each coefficient follows from the
+    earlier coefficients: k p_0 q_k = sum over d > 0 of (n d - k + d) p_d q_(k-d).
     """
     (lowest, first_weight), *higher_weights = weights
     steps = [(score - lowest, weight) for score, weight in higher_weights]

@@ -20,9 +20,9 @@ from oracle.domain.state import Membership, Node
 
 
 def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return the reliability at `time` if it was `base` at `since` and only recovered since then.
+    """Return the reliability at `time` of a node that has only recovered since `since`.
 
-    If `time` is before `since`, return `base`.
+    The reliability was `base` at `since`. If `time` is before `since`, return `base`.
     """
     if base == UNIT or time <= since:
         return base
@@ -50,14 +50,15 @@ def is_excluded_after_change(
 
 
 def append_score_to_pool(pool: bytes, score: int, rules: Rules) -> bytes:
-    """Append a score to a pool, and drop the pool's oldest score if the pool was full."""
+    """Append a score to a pool, dropping the oldest score if the pool is full."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
 
 def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
-    """Return the mean of a pool divided by the best score, in units of 10^-18.
+    """Return the mean of a pool as a fraction of the best score.
 
-    The mean of an empty pool is `prior`, or the rules' value for a new node if `prior` is None.
+    The unit is 10^-18. The mean of an empty pool is `prior`, or the rules' value for a new node if
+    `prior` is None.
     """
     score_sum = sum(pool)
     if not pool or (score_sum == 0 and rules.zero_mean_is_new):
@@ -66,45 +67,59 @@ def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
 
 
 def count_pool_restarts(time: int, rules: Rules) -> int:
-    """Return how many of the restarts that the rules list happened by `time`."""
+    """Return how many of the restarts listed in the rules happened by `time`."""
     return bisect_right(rules.restarts, time)
 
 
 def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
-    """Return whether the node lost its pool in a restart between its last score and `time`.
+    """Return whether a restart discarded the node's pool after its last score.
 
-    The relay keeps pools in memory and means in its database. From a restart until its next score,
-    a node therefore has its exact mean, but no pool, so no kickout can be due.
+    Only restarts up to `time` count. The relay keeps pools in memory and means in its database.
+    From a restart until its next score, a node therefore has its exact mean, but no pool, so no
+    kickout can be due.
     """
     return bool(rules.restarts) and node.restarts < count_pool_restarts(time, rules)
 
 
 def get_pool_for_kickout(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that decides about a kickout at `time`, which is empty after a restart."""
+    """Return the pool used for the kickout decision at `time`.
+
+    The pool is empty after a restart.
+    """
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
 
 def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that a score at `time` extends, which is reseeded after a restart."""
+    """Return the pool to which a score at `time` is added.
+
+    After a restart, the pool is reseeded.
+    """
     return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
 def reseed_pool(pool: bytes, rules: Rules) -> bytes:
-    """Return a pool of copies of a lost pool's mean, or an empty pool if every score was 0."""
+    """Return a new pool with copies of a lost pool's mean.
+
+    The new pool is empty if every score was 0.
+    """
     if not pool or not any(pool):
         return b""
     return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
 
 
 def build_prior_pool(prior: int, rules: Rules) -> bytes:
-    """Return a pool of copies of the prior, which the node's next score extends."""
+    """Return a new pool with copies of the prior score.
+
+    The node's next score is added to this pool.
+    """
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies
 
 
 def get_status(node: Node) -> str:
-    """Return the status: available, busy, paused, quit, slashed, kicked_out or unknown.
+    """Return the node's status, such as available, busy or paused.
 
-    See docs/reference/events-and-jsonl.md#what-replay-prints.
+    The others are quit, slashed, kicked_out and unknown. See
+    docs/reference/events-and-jsonl.md#what-replay-prints.
     """
     if node.membership is not Membership.MEMBER:
         return node.membership.value
@@ -114,15 +129,16 @@ def get_status(node: Node) -> str:
 
 
 def compute_reliability(node: Node, time: int, rules: Rules) -> int:
-    """Return the node's reliability at `time`, including its recovery since the last change."""
+    """Return the node's reliability at `time`, including recovery since the last change."""
     return heal_reliability(node.base, node.since, time, rules)
 
 
 def compute_long_term_score(node: Node, rules: Rules, time: int) -> int:
-    """Return the long-term score Q_long / Q_max; `time` only matters if the rules have windows.
+    """Return the long-term score Q_long / Q_max at `time`.
 
-    Under legacy rules the score is the mean of the window, the node score. A restart does not
-    change the mean, because the relay keeps the exact mean until the node's next score.
+    `time` only matters if the rules have windows. Under legacy rules the score is the mean of the
+    window, the node score. A restart does not change the mean, because the relay keeps the exact
+    mean until the node's next score.
     """
     if rules.legacy is not None:
         return compute_window_mean(compute_window_tally(node, time, rules.legacy), rules)
@@ -130,7 +146,7 @@ def compute_long_term_score(node: Node, rules: Rules, time: int) -> int:
 
 
 def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
-    """Return the long-term score Q_long / Q_max of a window under legacy rules."""
+    """Return the long-term score Q_long / Q_max for a window under legacy rules."""
     score = tally.node_score
     return rules.new_node_long_term if score is None else score // rules.q_max
 
@@ -138,7 +154,7 @@ def compute_window_mean(tally: WindowTally, rules: Rules) -> int:
 def compute_legacy_factors(
     node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None
 ) -> Factors | None:
-    """Return the factors R, P, B and Q as of `time`, or None without legacy rules.
+    """Return the factors R, P, B and Q at `time`, or None without legacy rules.
 
     Raises:
         ValueError: the rules are legacy rules, and `population_maxima` is None. Use
@@ -172,7 +188,10 @@ def compute_qos_with_reliability(
     rules: Rules,
     population_maxima: PopulationMaxima | None,
 ) -> int | None:
-    """Return the QoS of a node that has this reliability at `time`; see `compute_node_qos`."""
+    """Return the QoS of a node with a given reliability at `time`.
+
+    See `compute_node_qos`.
+    """
     if node.membership is not Membership.MEMBER:
         return None
     factors = compute_legacy_factors(node, time, rules, population_maxima)
@@ -191,7 +210,10 @@ def is_excluded(node: Node, time: int, rules: Rules) -> bool:
 
 
 def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> bool:
-    """Return whether a member with this current reliability is excluded from tasks."""
+    """Return whether a member with this reliability is excluded from tasks.
+
+    The reliability is the current one.
+    """
     if node.membership is not Membership.MEMBER:
         return False
     if not rules.has_exclusion_hysteresis:
@@ -200,7 +222,7 @@ def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> 
 
 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
-    """Return whether a member's pool is full and its mean is below the kickout threshold.
+    """Return whether a member's pool is full with a mean below the kickout threshold.
 
     If a node quits while its kickout is due, the kickout stays due. `time` only matters if the
     rules have restarts or windows; if it is None, the stored pool counts.
@@ -224,7 +246,10 @@ def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
 
 
 def is_below_kickout_threshold(total: int, rules: Rules) -> bool:
-    """Return whether the sum of a full pool is strictly below the kickout threshold."""
+    """Return whether the sum of a full pool is below the kickout threshold.
+
+    A sum at the threshold is not below it.
+    """
     return total * UNIT < rules.kickout_below * rules.pool_size
 
 
@@ -244,10 +269,10 @@ _FOREVER = 1 << 21
 
 
 def compute_max_exclusion_seconds(rules: Rules) -> int:
-    """Return the longest exclusion in seconds that a single event can cause, or 0 if none can.
+    """Return the longest exclusion that a single event can cause, in seconds.
 
-    The longest exclusion follows a timeout of a node whose H is just above the threshold, because
-    a node below the threshold gets no task.
+    The result is 0 if no event can cause an exclusion. The longest exclusion follows a timeout of
+    a node whose H is just above the threshold, because a node below the threshold gets no task.
     """
     exclusion_threshold = min(rules.exclude_enter, UNIT)
     base_reliability = min(
@@ -259,15 +284,18 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
 
 
 def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
-    """Return when a node's exclusion ends by recovery alone, given its reliability at `since`.
+    """Return when a node's exclusion ends if the node only recovers.
 
-    The result and `since` are block times in seconds.
+    The reliability is given as of `since`. The result and `since` are block times in seconds.
     """
     return since + _compute_healing_seconds(base_reliability, rules)
 
 
 def _compute_healing_seconds(base_reliability: int, rules: Rules) -> int:
-    """Return the seconds that reliability takes to recover from the base to the exit threshold."""
+    """Return the seconds in which reliability recovers to the exit threshold.
+
+    The recovery starts at the base.
+    """
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

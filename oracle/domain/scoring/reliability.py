@@ -1,4 +1,4 @@
-"""Declares the arithmetic and the texts of each cause that changes a node's reliability H.
+"""Declares the causes that change a node's reliability H, with arithmetic and texts.
 
 The fold, the forecasts, `explain`, the sentences and charts of the pages, the event stream and the
 notices are derived from `CAUSES`. See docs/reference/scoring-rules.md#reliability.
@@ -31,7 +31,7 @@ class ReliabilityMark(StrEnum):
 
 
 class CauseInfo(NamedTuple):
-    """The texts for a cause, and the names of the rules that set how it changes reliability."""
+    """The texts for a cause, and the names of the rules by which it changes reliability."""
 
     description: str
     # A singular noun for counts and for the chart's legend.
@@ -46,13 +46,16 @@ class CauseInfo(NamedTuple):
 
     @property
     def mark(self) -> ReliabilityMark | None:
-        """The sign that marks this cause in charts, or None if charts do not show it."""
+        """The sign for this cause in charts, or None if charts do not show it."""
         if self.factor_rule is not None:
             return ReliabilityMark.FALL
         return None if self.increase_rule is None else ReliabilityMark.RISE
 
     def find_factor_rule(self, reliability: int, rules: Rules) -> str | None:
-        """Return the name of the rule whose factor multiplies this reliability, or None."""
+        """Return the name of the rule with the factor for this reliability.
+
+        The result is None if no rule has such a factor.
+        """
         if self.first_factor_rules is not None:
             first_rule, min_rule = self.first_factor_rules
             if getattr(rules, first_rule) is not None and reliability >= getattr(rules, min_rule):
@@ -85,7 +88,10 @@ FALL_CAUSES = tuple(
 
 
 def list_fall_causes(rules: Rules) -> list[ReliabilityCause]:
-    """Return the causes with a factor below 1 under the rules."""
+    """Return the causes that lower reliability under these rules.
+
+    Their factor is below 1.
+    """
     return [cause for cause in FALL_CAUSES if min(_list_factors(CAUSES[cause], rules)) < UNIT]
 
 
@@ -96,7 +102,7 @@ def _list_factors(cause_info: CauseInfo, rules: Rules) -> list[int]:
 
 
 def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) -> int:
-    """Return the reliability (0 to 1) after an event, given the reliability just before the event.
+    """Return the reliability (0 to 1) after an event, given the value just before it.
 
     A join resets reliability in the fold, so it leaves reliability unchanged here.
     """
@@ -111,7 +117,10 @@ def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) 
 
 
 def remove_falls(rules: Rules) -> Rules:
-    """Return the rules with every factor set to 1, so that no event lowers reliability."""
+    """Return a copy of the rules in which no event lowers reliability.
+
+    Every factor is 1.
+    """
     neutral_rule_values: dict[str, int | None] = {}
     for info in CAUSES.values():
         if info.factor_rule is not None:

@@ -1,4 +1,4 @@
-"""Declares a rule with its default, meaning, source, bounds and JSON form in one place.
+"""Declares each rule in one place, with its default, meaning, source, bounds and JSON form.
 
 The errors of a rule, `rules show`, `--set` and the rules of the read API are all derived from its
 field. Values are parsed from JSON strictly, field by field.
@@ -25,7 +25,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class RuleBounds:
-    """The valid values of a rule, and the error message for all others."""
+    """The valid values of a rule, and the error message for invalid values."""
 
     accepts: Callable[[Any], bool]
     error_message: str
@@ -34,12 +34,15 @@ class RuleBounds:
 
 
 def one_of(*words: str) -> RuleBounds:
-    """Return the bounds of a rule whose value is one of these texts."""
+    """Return bounds that accept only the given texts."""
     return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}", words)
 
 
 def in_range(low: int, high: int, unit: int = 1) -> RuleBounds:
-    """Return the bounds of a number from `low` to `high` (both included), in units of `unit`."""
+    """Return bounds that accept numbers from `low` to `high`.
+
+    Both are included, and are in units of `unit`.
+    """
     return RuleBounds(
         lambda value: low * unit <= value <= high * unit, f"must be {low} to {high}"
     )  # fmt: skip
@@ -60,7 +63,7 @@ ASCENDING_TIMES = RuleBounds(_is_ascending, "must be ascending block times")
 
 @dataclass(frozen=True, slots=True)
 class RuleInfo:
-    """The metadata of a rule besides its name, type and default."""
+    """The metadata of a rule, besides its name, type and default."""
 
     # One line for the operator who chooses the value. It ends with the source
     # (docs/reference/sources.md; `relay` is Crynux's production relay, `ours` a decision of this
@@ -89,14 +92,14 @@ def declare_rule(
 
 
 def build_rule_metadata(meaning: str, source: str, bounds: RuleBounds) -> Mapping[str, RuleInfo]:
-    """Return the metadata of a rule without a default, for `field(metadata=…)`."""
+    """Return the metadata of a rule that has no default, for `field(metadata=…)`."""
     return {_KEY: RuleInfo(f"{meaning} ({source})", bounds)}
 
 
 def build_non_rule_metadata(
     *, bounds: RuleBounds | None = None, omit_default: bool = False
 ) -> Mapping[str, RuleInfo]:
-    """Return the metadata of a field that is not a rule, such as the name of the rule set."""
+    """Return the metadata of a field that is no rule, such as the rule set's name."""
     return {_KEY: RuleInfo(None, bounds, omit_default=omit_default)}
 
 
@@ -112,7 +115,10 @@ def is_fraction(rule_field: Field[Any]) -> bool:
 
 
 def get_declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any], RuleInfo]]:
-    """Return the rules of a rule set's class in order, without fields that are not rules."""
+    """Return the rules declared in a rule set's class, in order.
+
+    Fields that are not rules are left out.
+    """
     info_by_name = {
         rule_field.name: (rule_field, get_rule_info(rule_field)) for rule_field in fields(kind)
     }
@@ -124,7 +130,7 @@ def get_declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field
 
 
 def iter_bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, str]]:
-    """Yield the name of each field with bounds, whether its value is valid, and the error.
+    """Check each field that has bounds: yield its name, whether it is valid, and the error.
 
     An optional rule that is None is not checked.
     """
@@ -140,7 +146,10 @@ _TYPE_DESCRIPTIONS: dict[type, str] = {str: "text", int: "a whole number", bool:
 
 
 def to_json_value(value: object, *, as_decimal: bool) -> object:
-    """Return a value as JSON; with `as_decimal`, units of 10^-18 become a decimal string."""
+    """Convert a value for JSON.
+
+    With `as_decimal`, units of 10^-18 become a decimal string.
+    """
     if as_decimal and isinstance(value, int):
         decimal_text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
         return decimal_text.removesuffix(".")
@@ -148,12 +157,12 @@ def to_json_value(value: object, *, as_decimal: bool) -> object:
 
 
 def rule_to_json(field: Field[Any], value: object) -> object:
-    """Return a rule's value as JSON."""
+    """Return a rule's value in its JSON form."""
     return to_json_value(value, as_decimal=is_fraction(field))
 
 
 def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 - any field
-    """Parse the result of `rule_to_json`.
+    """Parse a rule's value from the JSON form that `rule_to_json` returns.
 
     Raises:
         ValueError: the value does not have the field's type. The message starts with the field's
@@ -174,7 +183,7 @@ def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 -
 
 
 def parse_fraction(name: str, value: object) -> int:
-    """Parse a decimal such as `0.3` as units of 10^-18.
+    """Parse a decimal, such as `0.3`, as units of 10^-18.
 
     Raises:
         ValueError: the value is not such a decimal; the message names the field.
@@ -187,12 +196,15 @@ def parse_fraction(name: str, value: object) -> int:
 
 
 def is_optional(field: Field[Any]) -> bool:
-    """Return whether a rule may be None, which disables it."""
+    """Return whether a rule may be None, which turns it off."""
     return type(None) in get_args(field.type)
 
 
 def get_rule_value_type(field: Field[Any]) -> type:
-    """Return the type of a rule's value other than None, which is str, int, bool or tuple."""
+    """Return the type of a rule's value, ignoring None.
+
+    The type is str, int, bool or tuple.
+    """
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):
@@ -207,6 +219,9 @@ def get_rule_value_type(field: Field[Any]) -> type:
 def find_missing_rules(
     field_by_name: Mapping[str, Field[Any]], values: Mapping[str, object]
 ) -> list[str]:
-    """Return the names of the fields that have no default and no value in `values`."""
+    """Return the names of required fields that are missing from `values`.
+
+    A field is required if it has no default.
+    """
     required_names = [name for name, field in field_by_name.items() if field.default is MISSING]
     return [name for name in required_names if name not in values]

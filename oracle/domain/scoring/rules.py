@@ -1,4 +1,4 @@
-"""The scoring rules with all their values, as one object with a name and a version.
+"""All scoring rules with their values, as one object with a name and a version.
 
 The rule sets are declared in `systems`; the defaults here are the values of `crynux`, version 2.
 See docs/reference/scoring-rules.md.
@@ -44,7 +44,9 @@ _NO_RELIABILITY = "legacy has no reliability and excludes no node"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """A rule set; fractions are in units of 10^-18, times in seconds.
+    """A rule set.
+
+    Fractions are in units of 10^-18, times in seconds.
 
     Raises:
         ValueError: a number is out of range; the message names the field.
@@ -287,7 +289,7 @@ class Rules:
         )
 
     def is_credible_timeout(self, timeout_seconds: int | None) -> bool:
-        """Return whether a node may be blamed for the timeout of a task with this time limit.
+        """Return whether a task's time limit is long enough to blame a node for a timeout.
 
         `timeout_seconds` is the limit in seconds, or None if the network does not report it.
         """
@@ -295,11 +297,17 @@ class Rules:
 
     @property
     def has_exclusion_hysteresis(self) -> bool:
-        """Whether exclusion has two thresholds, so that a node's exclusion must be stored."""
+        """Whether exclusion has separate enter and exit thresholds.
+
+        If so, a node's exclusion must be stored.
+        """
         return self.exclude_enter != self.exclude_exit
 
     def to_json(self) -> str:
-        """Return canonical JSON with sorted keys, no spaces, and fractions as decimal strings."""
+        """Return the rules as canonical JSON.
+
+        Keys are sorted, there are no spaces, and fractions are decimal strings.
+        """
         value_by_name = {
             rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
             for rule_field in fields(self)
@@ -314,7 +322,9 @@ class Rules:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the result of `to_json`; omitted fields get their default.
+        """Parse rules from the JSON that `to_json` returns.
+
+        Omitted fields get their default.
 
         Raises:
             ValueError: `text` is not a JSON object, or a field in it is unknown, missing, or of a
