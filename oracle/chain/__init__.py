@@ -1,1 +1,1 @@
-"""Reads the chain: its heads, and windows of verified logs and calls, decoded into events."""
+"""Reads the chain: its heads, and windows of verified logs and calls decoded into events."""

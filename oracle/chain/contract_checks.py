@@ -1,4 +1,4 @@
-"""Checks that the configured addresses have the contracts that the profile describes."""
+"""Checks that the configured addresses hold the contracts described by the profile."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,11 +17,11 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 class WrongContractError(InputError):
-    """An address does not have the contract that the profile describes."""
+    """The contract at an address is not the one that the profile describes."""
 
 
 def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
-    """Check that each contract's code contains the topic of every event that is read.
+    """Check that each contract's code contains the topics of all events to read.
 
     The bytecode of a contract contains the first topic of each event that it emits. The code of a
     proxy's contract is at another address, so for a proxy only the existence of code is checked.
@@ -72,12 +72,15 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
 
 
 def _is_topic_in_runtime_code(reader: EventReader, topic: str) -> bool:
-    """Return whether the deployed code, and not only the constructor, contains a topic."""
+    """Return whether an event's topic is part of the deployed code.
+
+    Some topics occur only in the constructor.
+    """
     return reader.get_event_name(topic) not in CONSTRUCTOR_ONLY_EVENTS
 
 
 def _format_push_operand(topic: str) -> str:
-    """Return the topic's hex digits without leading zero bytes, as in a PUSH instruction."""
+    """Return a topic's hex digits as in a PUSH instruction, without leading zero bytes."""
     hex_digits = topic[2:]
     while hex_digits.startswith("00"):
         hex_digits = hex_digits[2:]
@@ -101,7 +104,7 @@ _COUNTERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 def fetch_contract_counters(
     endpoint: Endpoint, reader: EventReader, block_hash: Hash
 ) -> dict[str, int]:
-    """Return the counts that the contracts report at the end of this block, by name.
+    """Return the counters of the contracts at the end of a block, keyed by name.
 
     The result is empty if the profile has no contract with a counter.
 

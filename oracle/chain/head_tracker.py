@@ -1,4 +1,4 @@
-"""Follows the head of the chain with all endpoints, except endpoints that lag or have stalled.
+"""Follows the head of the chain with all endpoints that neither lag nor have stalled.
 
 A head far above the blocks that were read is rejected if its endpoint does not return its blocks,
 and another witness has a lower head. Otherwise the index would seem to be far behind, and nothing
@@ -52,7 +52,7 @@ _PARENT_REQUESTS = 2
 
 
 class StallDetector:
-    """Detects a stalled chain, as opposed to a chain whose blocks are merely slow.
+    """Detects that a chain has stalled, and not merely that its blocks are slow.
 
     Block times are measured by block timestamps. The length of a stall is measured by the local
     clock, and includes only times at which the chain was checked.
@@ -65,7 +65,10 @@ class StallDetector:
         self._stalled_seconds = 0.0
 
     def observe_head(self, latest_block: BlockRef, older_block: BlockRef, now: float) -> None:
-        """Record the newest block as of `now`; `older_block` is used to compute the block time."""
+        """Record the newest block as of `now`.
+
+        The block time is computed from `older_block`.
+        """
         previous_head = self._newest_number or older_block
         if latest_block.hash != previous_head.hash:
             if latest_block.number > previous_head.number:
@@ -94,9 +97,9 @@ class StallDetector:
 
 
 class HeadTracker:
-    """Fetches heads through the endpoints on request; used by one thread at a time.
+    """Fetches heads from the endpoints on request.
 
-    `clock` counts seconds.
+    It is used by one thread at a time. `clock` counts seconds.
     """
 
     def __init__(
@@ -119,11 +122,14 @@ class HeadTracker:
 
     @property
     def block_seconds(self) -> float:
-        """The average seconds between block timestamps, or 0 until two blocks were seen."""
+        """The average number of seconds between blocks, or 0 until two blocks were seen."""
         return self._stall_detector.block_seconds
 
     def estimate_poll_wait(self) -> float | None:
-        """Return the seconds until a poll is likely to find a new block, or None if unknown."""
+        """Return the seconds after which a poll will probably find a new block.
+
+        The result is None if the block time is unknown.
+        """
         block_seconds = self.block_seconds
         if block_seconds < _MIN_EXPECTED_BLOCK_SECONDS:
             return None
@@ -135,24 +141,25 @@ class HeadTracker:
 
     @property
     def newest_number(self) -> int:
-        """The highest block number seen, or -1 before the first check."""
+        """The number of the highest block seen, or -1 before the first check."""
         return self._newest_number
 
     @property
     def stalled_seconds(self) -> float | None:
-        """Seconds since any endpoint had a new block, or None if the chain is not stalled."""
+        """Seconds without a new block from any endpoint, or None if the chain is not stalled."""
         return self._stall_detector.stalled_seconds if self._is_stalled else None
 
     def reset_head(self, max_number: int = -1) -> None:
-        """Lower the newest known block number to `max_number`, and reset the final block.
+        """Lower the newest known block number, and reset the final block.
 
-        This is needed when an endpoint that reported higher blocks was outvoted, or is gone.
+        The new number is at most `max_number`. This is needed when an endpoint that reported
+        higher blocks was outvoted, or is gone.
         """
         self._newest_number = min(self._newest_number, max_number)
         self._final_block = None
 
     def fetch_heads(self) -> Heads:
-        """Return the newest, safe and final block.
+        """Fetch the newest, safe and final block.
 
         The final block goes down only if it was reset (`reset_head`), for example because all
         endpoints were below it for a minute. An endpoint that has stalled, or whose head is below
@@ -189,7 +196,7 @@ class HeadTracker:
         return self._record_heads(heads)
 
     def fetch_heads_of(self, endpoint_name: str) -> Heads:
-        """Return the heads of one endpoint, even if other endpoints have higher blocks.
+        """Fetch the heads of one endpoint, even if other endpoints are ahead.
 
         Raises:
             RpcError: the endpoint does not answer.
@@ -210,7 +217,7 @@ class HeadTracker:
             raise
 
     def _drop_unreached_final_block(self, shown_numbers: list[int]) -> None:
-        """Drop the final block after no endpoint has reached it for a minute.
+        """Drop the final block if no endpoint has reached it for a minute.
 
         The final block may have been reported by a single endpoint that was wrong or is gone, and
         a restarted process would not know the block either. Blocks that are stored as final in the
@@ -233,7 +240,7 @@ class HeadTracker:
             )
 
     def _select_best_heads(self, heads_of_lagging: dict[Endpoint, Heads]) -> Heads:
-        """Return the heads of the endpoint with the highest block.
+        """Return the heads from the endpoint with the highest block.
 
         No endpoint has a new block, so the chain has stalled or has become shorter.
         """
@@ -274,7 +281,10 @@ class HeadTracker:
 
 
 class HeadClaims:
-    """Compares an endpoint's head with the heads of other witnesses; used by one thread."""
+    """Compares an endpoint's head with the heads of other witnesses.
+
+    One thread uses the object.
+    """
 
     def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
         self._endpoints = endpoints
@@ -285,21 +295,25 @@ class HeadClaims:
         self._confirmed_number = -1
 
     def record_read_block(self, block: BlockRef) -> None:
-        """Record a block that was read; a head only slightly above this block is not checked."""
+        """Record a block that was read.
+
+        A head only slightly above this block is not checked.
+        """
         self._read_number = max(self._read_number, block.number)
 
     def limit_known_number(self, max_number: int) -> None:
-        """Lower the known height to `max_number`, because an endpoint was outvoted."""
+        """Lower the highest known number to `max_number` after an endpoint was outvoted."""
         self._read_number = min(self._read_number, max_number)
         self._confirmed_number = min(self._confirmed_number, max_number)
 
     def find_refuting_witness(self, heads: Heads) -> Witness | None:
-        """Return a witness whose lower head must replace the head of `heads`, or None.
+        """Find a witness whose lower head refutes an endpoint's head.
 
+        Its head must replace the head of `heads`. The result is None if there is no such witness.
         A head is accepted if it is close to the newest known block. It is also accepted if its
-        endpoint returns the blocks that the other witnesses lack, or if another witness has a
-        head close to it and the endpoint returns the newest block and its parent. Therefore a
-        second endpoint that lags or has stalled does not hold back the index.
+        endpoint returns the blocks that the other witnesses lack, or if another witness has a head
+        close to it and the endpoint returns the newest block and its parent. Therefore a second
+        endpoint that lags or has stalled does not hold back the index.
         """
         claimed_number = heads.latest.number
         if claimed_number <= max(self._read_number, self._confirmed_number) + MAX_UNCHECKED_BLOCKS:
@@ -321,16 +335,17 @@ class HeadClaims:
         return None
 
     def find_readable_head(self, heads: Heads, max_number: int) -> Witness | None:
-        """Return another witness with the highest head up to `max_number`, or None.
+        """Find the other witness with the highest head up to `max_number`.
 
-        The blocks above `max_number` that the endpoint of `heads` shows could not be read.
+        The result is None if there is no such witness. The blocks above `max_number` that the
+        endpoint of `heads` shows could not be read.
         """
         return self._fetch_highest_head(heads, max_number, max_number)
 
     def _fetch_highest_head(
         self, heads: Heads, sufficient_number: int, max_number: int | None = None
     ) -> Witness | None:
-        """Return the other witness with the highest head, or None if it is below the read blocks.
+        """Fetch the highest head of the other witnesses, or None if it is below read blocks.
 
         See `WitnessFetcher.fetch_highest_head`.
         """
@@ -339,7 +354,7 @@ class HeadClaims:
         return None if witness is None or witness.head.number < lowest_number else witness
 
     def _shows_blocks_above(self, heads: Heads, lower_number: int) -> bool:
-        """Return whether an endpoint returns its newest block and the blocks above `lower_number`.
+        """Return whether an endpoint returns its newest block and blocks above `lower_number`.
 
         One of a few blocks above suffices, because the chain may have no block at some heights.
         """
@@ -348,7 +363,7 @@ class HeadClaims:
         return any(next_blocks or ())
 
     def _shows_parent(self, heads: Heads) -> bool:
-        """Return whether an endpoint returns its newest block and the parent of this block.
+        """Return whether an endpoint returns its newest block and that block's parent.
 
         An error proves nothing. Behind a load balancer, a server may lack a block that another
         server has just shown, so a missing block is requested twice.
@@ -366,7 +381,7 @@ class HeadClaims:
         return False
 
     def _fetch_blocks(self, heads: Heads, heights: range) -> list[BlockRef | None] | None:
-        """Return an endpoint's blocks at these heights, or None if it answers with an error.
+        """Fetch an endpoint's blocks at these heights, or None if it returns an error.
 
         The list is empty if the endpoint does not return its newest block.
         """

@@ -1,4 +1,4 @@
-"""Fetches the newest, the safe and the final block of the chain from one endpoint.
+"""Fetches the newest, safe and final block of the chain from one endpoint.
 
 The `finalized` tag, a depth in blocks and a depth in seconds determine the final block. See
 docs/explanation/ingest.md#finality.
@@ -17,7 +17,7 @@ from oracle.telemetry import rpc_metrics as metrics
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """The depth below the newest block, in blocks and in seconds, at which a block is final.
+    """How far below the newest block a block is final, in blocks and in seconds.
 
     A depth in blocks alone is not safe on chains with fast blocks (ponder #2359). The seconds are
     measured by block timestamps.
@@ -27,7 +27,10 @@ class Finality:
     seconds: int = 0
 
     def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
-        """Return whether a block is deep enough below a head, in blocks and in seconds."""
+        """Return whether a block is deep enough below a head to be final.
+
+        The depth is in blocks and in seconds.
+        """
         is_old_enough = not self.seconds or block.time <= head.time - self.seconds
         return block.number <= head.number - self.depth and is_old_enough
 
@@ -39,9 +42,10 @@ def determine_final_block(
     finalized_block: BlockRef | None,
     previous_final: BlockRef | None,
 ) -> BlockRef:
-    """Return the final block as of `latest_block`, which is never below `previous_final`.
+    """Return the final block as of `latest_block`.
 
-    A block is final only if the tag, the depth in blocks and the depth in seconds all permit it.
+    The result is never below `previous_final`. A block is final only if the tag, the depth in
+    blocks and the depth in seconds all permit it.
 
     Raises:
         RpcError: the endpoint does not have the block, or does not answer.
@@ -72,7 +76,7 @@ def determine_final_block(
 def _find_last_block_before_time(
     endpoint: Endpoint, previous_final: BlockRef | None, top: BlockRef, max_timestamp: int
 ) -> BlockRef:
-    """Return the highest block below `top` with a timestamp of at most `max_timestamp`.
+    """Return the last block below `top` with a timestamp of at most `max_timestamp`.
 
     If there is no such block, return `previous_final`, or block 0 if it is None. A search from the
     previous final block usually takes a few requests, and any other search takes a few dozen.
@@ -119,14 +123,14 @@ def _bracket_timestamp(
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The heads of the chain at one moment; all three blocks come from one endpoint.
+    """The heads of the chain at one moment.
 
-    `final` is the lower one of the block at the finality depth and the `finalized` block (if the
-    endpoint supports this tag), but never below the previous final block
-    (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does not support the tag.
-    `stalled` is whether no endpoint has returned a new block for much longer than the usual block
-    time. It matters because nodes are not penalised for a time without transactions
-    (docs/explanation/ingest.md#heads).
+    All three blocks come from one endpoint. `final` is the lower one of the block at the finality
+    depth and the `finalized` block (if the endpoint supports this tag), but never below the
+    previous final block (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does
+    not support the tag. `stalled` is whether no endpoint has returned a new block for much longer
+    than the usual block time. It matters because nodes are not penalised for a time without
+    transactions (docs/explanation/ingest.md#heads).
     """
 
     latest: BlockRef
@@ -138,7 +142,7 @@ class Heads:
 
 
 class WrongChainError(RpcError):
-    """The endpoint serves a different chain from the configured one."""
+    """The endpoint serves a chain other than the configured one."""
 
 
 def fetch_heads_in_batch(
@@ -147,7 +151,7 @@ def fetch_heads_in_batch(
     previous_final: BlockRef | None,
     checkpoints: Sequence[Checkpoint] = (),
 ) -> Heads:
-    """Fetch the heads of one endpoint in one batch.
+    """Fetch the heads of one endpoint in a single batch.
 
     `previous_final` is the last known final block, from any endpoint.
 
@@ -181,7 +185,7 @@ def fetch_heads_in_batch(
 
 
 def probe_supported_block_tags(endpoint: Endpoint) -> tuple[str, ...]:
-    """Return the block tags that the endpoint accepts.
+    """Return the block tags that the endpoint supports.
 
     Raises:
         RpcError: the endpoint does not answer, so its tags remain unknown.
@@ -195,7 +199,7 @@ OptionalBlocks = list[BlockRef | None]
 def _fetch_tagged_blocks(
     endpoint: Endpoint, checkpoint_numbers: list[int]
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
-    """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
+    """Fetch the blocks at the checkpoints, the newest block, and the block of each tag."""
     try:
         # `latest_block` comes last, so that it is not older than the tagged blocks.
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
@@ -220,10 +224,10 @@ def _fetch_tagged_blocks(
 def _confirm_latest_block(
     endpoint: Endpoint, latest_block: BlockRef, block_by_tag: dict[str, BlockRef | None]
 ) -> BlockRef:
-    """Return the newest block, or raise RpcError if a tagged block is above it.
+    """Return the newest block.
 
-    A block may arrive between two responses of a batch, so `latest_block` is requested again
-    first.
+    Raises RpcError if a tagged block is above it. A block may arrive between two responses of a
+    batch, so `latest_block` is requested again first.
     """
     highest_tagged_number = max(
         (block.number for block in block_by_tag.values() if block is not None), default=0

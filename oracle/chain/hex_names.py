@@ -1,7 +1,8 @@
-"""Parses addresses and hashes from user input, scripts and configuration, in any letter case.
+"""Parses addresses and hashes from user input and configuration, in any letter case.
 
-Addresses and hashes are stored and printed in lower case. A full address in mixed case contains a
-checksum (EIP-55), and a wrong checksum is an error, because it means that a digit was mistyped.
+Scripts are a source of input, too. Addresses and hashes are stored and printed in lower case. A
+full address in mixed case contains a checksum (EIP-55), and a wrong checksum is an error, because
+it means that a digit was mistyped.
 """
 
 import re
@@ -29,7 +30,7 @@ class HexNameError(InputError, ValueError):
 
 
 def parse_address(text: str) -> Address:
-    """Return the address in lower case.
+    """Parse an address, and return it in lower case.
 
     Raises:
         HexNameError: `text` is not 0x and 40 hex digits, or its EIP-55 checksum is wrong.
@@ -41,7 +42,9 @@ def parse_address(text: str) -> Address:
 
 
 def parse_address_prefix(text: str) -> str:
-    """Return an address or the prefix of an address, in lower case with `0x`.
+    """Parse an address or the prefix of one.
+
+    The result is in lower case with `0x`.
 
     Raises:
         HexNameError: `text` is not 0x and at most 40 hex digits, or it is a full address whose
@@ -65,7 +68,10 @@ def parse_address_prefix(text: str) -> str:
 
 
 def parse_hash(text: str) -> Hash:
-    """Return the hash in lower case, or raise HexNameError if the text is not a hash."""
+    """Parse a hash, and return it in lower case.
+
+    Raises HexNameError if the text is not a hash.
+    """
     match = _HEX_PATTERN.fullmatch(text)
     if match is None or len(match[1]) != HASH_DIGITS:
         raise HexNameError(f"not a hash; expected 0x and {HASH_DIGITS} hex digits")
@@ -73,7 +79,7 @@ def parse_hash(text: str) -> Hash:
 
 
 def format_account_id(chain_id: int, address: Address) -> str:
-    """Return the CAIP-10 id of an address on a chain, for example `eip155:1:0xAb58…`.
+    """Format the CAIP-10 id of an address, for example `eip155:1:0xAb58…`.
 
     The address has its EIP-55 checksum, as the profile of CAIP-10 for these chains recommends.
     """
@@ -81,7 +87,7 @@ def format_account_id(chain_id: int, address: Address) -> str:
 
 
 def format_checksum_address(address: Address) -> str:
-    """Return an address in the mixed case of its EIP-55 checksum."""
+    """Format an address in the mixed case of its EIP-55 checksum."""
     hex_digits = address[2:]
     hash_digits = keccak(hex_digits.encode()).hex()
     checksummed_digits = (

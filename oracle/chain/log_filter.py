@@ -29,7 +29,7 @@ _NO_TRANSACTION = "0x" + "00" * 32
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """A filter of `eth_getLogs`: logs of these addresses with one of these first topics."""
+    """A filter for `eth_getLogs`: contract addresses, and possible first topics."""
 
     addresses: frozenset[Address]
     topics: frozenset[str]
@@ -54,7 +54,7 @@ class LogFilter:
         ]
 
     def build_block_hash_params(self, block_hash: str) -> list[object]:
-        """Return the `eth_getLogs` parameters for one block, by its hash (EIP-234)."""
+        """Return the `eth_getLogs` parameters for one block, given by hash (EIP-234)."""
         return [
             {
                 "blockHash": block_hash,
@@ -64,7 +64,7 @@ class LogFilter:
         ]
 
     def matches(self, log: LogResponse) -> bool:
-        """Return whether a log, in any letter case, matches the filter."""
+        """Return whether a log matches the filter, in any letter case."""
         return (
             log.address.lower() in self.addresses
             and bool(log.topics)
@@ -75,10 +75,11 @@ class LogFilter:
 def validate_logs(
     responses: Sequence[LogResponse], blocks: BlockRange, log_filter: LogFilter
 ) -> list[Log]:
-    """Return the logs in order of (block, index), without exact duplicates.
+    """Validate logs, and return them in order of (block, index).
 
-    `time` is UNKNOWN_TIME if the endpoint returns no timestamp, and NO_TIME if the timestamp is
-    invalid. The correct timestamp is taken from the block header later.
+    Exact duplicates are removed. `time` is UNKNOWN_TIME if the endpoint returns no timestamp, and
+    NO_TIME if the timestamp is invalid. The correct timestamp is taken from the block header
+    later.
 
     Raises:
         ValueError: the response is invalid; the message gives the reason.
@@ -98,7 +99,7 @@ def validate_logs(
 def parse_logs_natively(
     response: Buffer, blocks: BlockRange, log_filter: LogFilter
 ) -> PackedLogs | None:
-    """Return the validated logs of an `eth_getLogs` response, parsed by native code.
+    """Parse and validate the logs of an `eth_getLogs` response with native code.
 
     Return None if there is no native code, or if the response is invalid or unusual.
     """
@@ -117,7 +118,10 @@ def parse_logs_natively(
 
 
 def _convert_hex_to_lower_case(responses: Sequence[LogResponse]) -> None:
-    """Convert all hex fields of the responses to lower case, or raise for invalid hex."""
+    """Convert all hex fields of responses to lower case.
+
+    Raises an error for invalid hex.
+    """
     texts = list(chain.from_iterable([response.topics for response in responses]))
     texts += [response.data for response in responses]
     texts += [response.transaction_hash for response in responses]
@@ -211,7 +215,10 @@ def _parse_timestamp(value: object) -> int:
 
 
 class _IndexCache(dict[str, int]):
-    """A cache of parsed log and transaction indexes, which have only a few hundred values."""
+    """A cache of parsed log and transaction indexes.
+
+    There are only a few hundred different values.
+    """
 
     def __missing__(self, text: str) -> int:
         number = int(text, 16)
@@ -227,7 +234,10 @@ _parse_index = _IndexCache().__getitem__
 
 
 def _sort_and_deduplicate_logs(logs: list[Log]) -> list[Log]:
-    """Sort the logs, drop exact duplicates, and reject different logs at one position."""
+    """Sort the logs, and drop exact duplicates.
+
+    Different logs at one position are rejected.
+    """
     logs.sort(key=lambda log: (log.block, log.index))
     unique_logs: list[Log] = []
     for log in logs:

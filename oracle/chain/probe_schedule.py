@@ -1,4 +1,7 @@
-"""Probes the capabilities of every endpoint once an hour, one at a time, and stores them."""
+"""Probes the capabilities of each endpoint once an hour, and stores them.
+
+One endpoint is probed at a time.
+"""
 
 from oracle.chain.log_filter import LogFilter
 from oracle.domain.blocks import BlockRange
@@ -17,9 +20,10 @@ from oracle.rpc.rpc_errors import RpcError
 
 
 class EndpointProber:
-    """Probes the endpoints of a chain for logs matching `log_filter` from block `first_block` on.
+    """Probes what the endpoints of a chain can do.
 
-    `capability_store` contains the results of earlier runs; if it is None, nothing is stored.
+    Probes use logs that match `log_filter`, from block `first_block` on. `capability_store`
+    contains the results of earlier runs; if it is None, nothing is stored.
     """
 
     def __init__(
@@ -45,10 +49,11 @@ class EndpointProber:
                 endpoint.restore_capabilities(capability_store)
 
     def run_due_probe(self) -> dict[str, object] | None:
-        """Start or finish a due probe, and return log fields if a probe has finished.
+        """Start or finish a probe that is due.
 
-        A probe that is still running is checked again by the next call. An endpoint whose probe
-        failed is probed again in an hour; until then the circuit breakers track its failures.
+        The result has log fields if a probe has finished. A probe that is still running is checked
+        again by the next call. An endpoint whose probe failed is probed again in an hour; until
+        then the circuit breakers track its failures.
         """
         if not self.background_call.is_pending:
             self._start_next_probe()

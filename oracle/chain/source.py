@@ -1,4 +1,4 @@
-"""The chain source, through which all other code reads heads and windows of verified logs."""
+"""The chain source: all other code reads heads and verified windows through it."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -76,7 +76,7 @@ class ChainSource:
     def configure_verification(
         self, policy: VerificationPolicy, calibration: Calibration | None = None
     ) -> None:
-        """Set the policy by which windows are verified.
+        """Set the policy for verifying windows.
 
         `calibration` contains what is known about the chain's headers. Before this call, nothing
         is known about them, and windows are verified as far as the chain permits.
@@ -91,10 +91,10 @@ class ChainSource:
         min_worker_blocks: int = MIN_WORKER_BLOCKS,
         stage: SegmentStage | None = None,
     ) -> None:
-        """Prepare history with workers while at least `min_worker_blocks` blocks are left.
+        """Let workers prepare history while many blocks are left.
 
-        Call this after `configure_verification`. `close` ends the workers. `stage` stores prepared
-        segments, so that they survive a crash.
+        Many means at least `min_worker_blocks`. Call this after `configure_verification`. `close`
+        ends the workers. `stage` stores prepared segments, so that they survive a crash.
         """
         self._read_ahead_queue.discard_pending()
         self._reverification_queues.clear()
@@ -105,26 +105,34 @@ class ChainSource:
         self._min_worker_blocks = min_worker_blocks
 
     def add_checkpoint(self, number: int, block_hash: Hash, source: str) -> None:
-        """Use only endpoints that have this block; `source` is the hash's origin, for messages."""
+        """Use only endpoints that have this block.
+
+        `source` is the hash's origin, for messages.
+        """
         self._endpoints.add_checkpoint(Checkpoint(number, block_hash, source))
 
     def check_endpoints(self) -> None:
-        """Check every endpoint's chain and the contracts' code; see `start_check`."""
+        """Check each endpoint's chain and the contracts' code.
+
+        See `start_check`.
+        """
         check_endpoints(self._endpoints, self._reader)
 
     def close(self) -> None:
-        """Stop prefetching, terminate the workers and close the connections."""
+        """Stop prefetching, end the workers and close the connections."""
         self._read_ahead_queue.discard_pending()
         if self._read_ahead_queue.workers is not None:
             self._read_ahead_queue.workers.executor.close()
         self._endpoints.close()
 
     def get_chain_id(self) -> int:
-        """Return the chain id that every endpoint must report before it is used."""
+        """Return the chain id that an endpoint must report before it is used."""
         return self._endpoints.chain_id
 
     def fetch_genesis_hash(self, known_hash: Hash | None = None) -> Hash:
-        """Return the hash of block 0, preferring `known_hash` if any endpoint returns it.
+        """Fetch the hash of block 0.
+
+        If any endpoint returns `known_hash`, this is the result.
 
         Raises:
             TransientError: no endpoint answers, or some endpoints do not answer and the others
@@ -152,10 +160,10 @@ class ChainSource:
         return shown_hashes[0]
 
     def fetch_heads(self) -> Heads:
-        """Return the newest, safe and final block; see `HeadTracker.fetch_heads`.
+        """Fetch the newest, safe and final block.
 
-        If only one endpoint reports a head and does not return its blocks, the lower head of
-        another endpoint is used; see `HeadClaims`.
+        See `HeadTracker.fetch_heads`. If only one endpoint reports a head and does not return its
+        blocks, the lower head of another endpoint is used; see `HeadClaims`.
 
         Raises:
             TransientError: no endpoint has reached the known final block.
@@ -170,10 +178,10 @@ class ChainSource:
         return heads
 
     def reject_unreadable_head(self, heads: Heads, max_number: int) -> bool:
-        """Deprioritise the endpoint of `heads` if blocks up to `max_number` could not be read.
+        """Deprioritise the endpoint of `heads` if its blocks could not be read.
 
-        Return False if no other endpoint has a head below `max_number`, which may be the real head
-        of the chain.
+        The blocks are those up to `max_number`. Return False if no other endpoint has a head below
+        `max_number`, which may be the real head of the chain.
         """
         readable_head = self._head_claims.find_readable_head(heads, max_number - 1)
         if readable_head is None:
@@ -182,7 +190,7 @@ class ChainSource:
         return True
 
     def _reject_head(self, heads: Heads, witness: Witness) -> None:
-        """Deprioritise the endpoint that reported `heads`, because `witness` has a lower head."""
+        """Deprioritise the endpoint of `heads` because a witness has a lower head."""
         reason = (
             f"shows block {heads.latest.number} as the newest, but does not return the blocks "
             f"above {witness.head.number}, the newest block of {witness.endpoint}"
@@ -191,11 +199,11 @@ class ChainSource:
         self._demote(heads.endpoint, "head", witness.head.number)
 
     def fetch_header(self, number: int) -> BlockRef | None:
-        """Return the block at this height, or None if the endpoint does not have it yet."""
+        """Fetch the block at this height, or None if the endpoint does not have it yet."""
         return self._endpoints.run_with_endpoint(lambda endpoint: endpoint.get_header(number))
 
     def fetch_header_at_or_below(self, height: int) -> BlockRef:
-        """Return the block at this height, or the last block below it if the height was skipped.
+        """Fetch the block at this height, or the last one below if the height was skipped.
 
         Raises:
             TransientError: the endpoint lacks the block.
@@ -205,7 +213,7 @@ class ChainSource:
         )
 
     def fetch_headers(self, blocks: BlockRange) -> list[BlockRef]:
-        """Fetch every block of the range again, and check that they are linked by parent hash.
+        """Fetch the blocks of a range again, and check that parent hashes link them.
 
         Heights that the chain skipped, as the parent hashes prove, are left out.
 
@@ -219,7 +227,7 @@ class ChainSource:
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        """Return a window that starts at `blocks.first` and ends at `blocks.last` or before.
+        """Fetch a window that starts at `blocks.first` and ends by `blocks.last`.
 
         If the chain has no block in the whole range, the window ends with the next block above it.
         The size of the window depends on the limits of the endpoints and on `max_blocks`, which is
@@ -255,7 +263,7 @@ class ChainSource:
         excluded_endpoint: str | None = None,
         max_blocks: int | None = None,
     ) -> BlockWindow:
-        """Fetch a range of blocks (or its first part) again, and verify the blocks.
+        """Fetch a range of blocks, or its first part, again and verify it.
 
         The window is verified up to `level`, or as far as the chain permits; `window.level` is the
         level that was reached. The blocks are read from `endpoint`, or from any endpoint except
@@ -291,44 +299,48 @@ class ChainSource:
         *,
         skip_slow_endpoints: bool = False,
     ) -> list[Witness]:
-        """Query every endpoint except `excluded_endpoint` for its block at this height.
+        """Fetch the block at a height from all endpoints but one.
 
-        Endpoints that do not answer are left out. An endpoint whose head is below the height is no
-        witness of this height. With `skip_slow_endpoints`, which is for comparisons that are
-        repeated often, endpoints that were slow recently or requested a pause are left out.
+        The exception is `excluded_endpoint`. Endpoints that do not answer are left out. An
+        endpoint whose head is below the height is no witness of this height. With
+        `skip_slow_endpoints`, which is for comparisons that are repeated often, endpoints that
+        were slow recently or requested a pause are left out.
         """
         return self._witnesses.fetch_witnesses(
             number, excluded_endpoint, skip_slow_endpoints=skip_slow_endpoints
         )
 
     def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
-        """Return whether a block is deep enough below a head to be final."""
+        """Return whether a block is far enough below a head to be final."""
         return self.tracker.finality.is_deep_enough(block, head)
 
     def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
-        """Return an independent endpoint with its block at this height and its head, or None.
+        """Fetch an independent endpoint's block at a height, and its head.
 
-        The endpoints are queried in turn until one has the block deep enough below its head. If
-        there is none, the endpoint with the highest head is returned. An endpoint that does not
-        answer is not queried for a minute or longer. An endpoint that took over two seconds is not
-        queried for thirty times this duration. If there is only one provider, another one of its
-        endpoints is queried.
+        The result is None if there is none. The endpoints are queried in turn until one has the
+        block deep enough below its head. If there is none, the endpoint with the highest head is
+        returned. An endpoint that does not answer is not queried for a minute or longer. An
+        endpoint that took over two seconds is not queried for thirty times this duration. If there
+        is only one provider, another one of its endpoints is queried.
         """
         return self._witnesses.fetch_second_witness(number, excluded_endpoint, self.is_deep_enough)
 
     def allow_slow_witnesses(self) -> None:
-        """Let `fetch_second_witness` always query slow endpoints, however long they take."""
+        """Let `fetch_second_witness` query slow endpoints too, however long they take."""
         self._witnesses.is_patient = True
 
     def has_linked_headers(self, endpoint: str, blocks: BlockRange) -> bool:
-        """Return whether the range's headers are linked; see `WindowSource.has_linked_headers`."""
+        """Return whether the headers of a range are linked.
+
+        See `WindowSource.has_linked_headers`.
+        """
         return self._window_source.has_linked_headers(endpoint, blocks)
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
-        """Deprioritise, for a while, an endpoint that was outvoted about a non-final block.
+        """Deprioritise an endpoint that was outvoted about a non-final block.
 
-        `newest_number` is the height of the highest block of the endpoints that outvoted it. No
-        endpoint at this height counts as lagging.
+        The effect lasts for a while. `newest_number` is the height of the highest block of the
+        endpoints that outvoted it. No endpoint at this height counts as lagging.
         """
         self._outvoted_warning.warn(endpoint, reason)
         self._demote(endpoint, "fork", newest_number)
@@ -341,9 +353,9 @@ class ChainSource:
         self._endpoints.deprioritise(endpoint, check)
 
     def report_wrong_logs(self, endpoint: str, reason: str) -> None:
-        """Deprioritise, for a while, an endpoint that omitted, invented or changed logs.
+        """Deprioritise an endpoint that omitted, invented or changed logs.
 
-        If the endpoint is no longer configured, this is only logged.
+        The effect lasts for a while. If the endpoint is no longer configured, this is only logged.
         """
         self._read_ahead_queue.discard_pending()
         get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=reason)
@@ -351,34 +363,43 @@ class ChainSource:
             self._endpoints.deprioritise(endpoint, "logs")
 
     def quarantine(self, endpoint: str, reason: str, final_block: tuple[int, Hash]) -> None:
-        """Stop using the endpoint until it has this final block, given by height and hash."""
+        """Stop using an endpoint until it has the given final block.
+
+        The block is given by height and hash.
+        """
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head()
         self._endpoints.clear_lag_failures(endpoint)
         self._endpoints.quarantine(endpoint, reason, Checkpoint(*final_block, "the database"))
 
     def mark_proven_wrong(self, endpoint: str, reason: str) -> None:
-        """Stop using an endpoint that was proven wrong, until an operator readmits it."""
+        """Exclude an endpoint that was proven wrong.
+
+        An operator can readmit the endpoint.
+        """
         self._endpoints.endpoint_list.mark_proven_wrong(endpoint, reason)
 
     def get_proven_wrong_endpoints(self) -> Mapping[str, str]:
-        """Return the endpoints that were proven wrong and not readmitted, each with its proof."""
+        """Return the excluded endpoints that were proven wrong, with the proofs.
+
+        Readmitted endpoints are left out.
+        """
         return self._endpoints.endpoint_list.get_proven_wrong_reasons()
 
     def is_backing_off(self, endpoint: str) -> bool:
-        """Return whether an endpoint is requested last, because it has just failed."""
+        """Return whether an endpoint is used last, because it has just failed."""
         status = self._endpoints.endpoint_list.get(endpoint).status
         return status.is_backing_off(self._endpoints.clock())
 
     def count_usable_witnesses(self) -> int:
-        """Return the number of witnesses that were not proven wrong."""
+        """Return the number of witnesses not proven wrong."""
         providers = self.get_providers()
         return WitnessQuorum(providers).count_witnesses(
             providers.keys() - self.get_proven_wrong_endpoints().keys()
         )
 
     def are_receipts_provable(self) -> bool:
-        """Return whether the block hashes of this chain can prove receipts."""
+        """Return whether this chain's block hashes can prove receipts."""
         calibration = self._window_source.calibration
         return calibration.is_proven(HeaderFeature.HEADER) and calibration.is_proven(
             HeaderFeature.RECEIPTS
@@ -389,18 +410,21 @@ class ChainSource:
         return tuple(endpoint.name for endpoint in self._endpoints)
 
     def get_providers(self) -> Mapping[str, str]:
-        """Return the provider of each endpoint, by name; a provider counts as one witness."""
+        """Return the provider of each endpoint, by name.
+
+        A provider counts as one witness.
+        """
         return self._endpoints.providers()
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that the settings and the calibration permit.
+        """Return the highest level that the settings and the calibration allow.
 
         No request is sent.
         """
         return self._window_source.get_max_allowed_level()
 
     def get_reachable_level(self) -> VerificationLevel:
-        """Return the highest level that the settings permit and that the chain may reach later.
+        """Return the highest level that the settings allow and the chain may reach later.
 
         The result may exceed `get_max_allowed_level` until samples have shown which header
         features are valid. No request is sent.
@@ -408,7 +432,7 @@ class ChainSource:
         return self._window_source.get_reachable_level()
 
     def calibrate(self) -> None:
-        """Determine from samples which header features are valid, unless this is known."""
+        """Sample headers to find out which features are valid, unless this is known."""
         self._window_source.calibrate()
 
     def get_history_level(self) -> VerificationLevel:
@@ -420,14 +444,14 @@ class ChainSource:
         return self._window_source.get_history_level()
 
     def find_level_shortfall(self) -> LevelShortfall | None:
-        """Return why history cannot reach the configured level, or None if it can or may later.
+        """Return why history cannot reach the configured level.
 
-        No request is sent.
+        The result is None if history can reach it, now or later. No request is sent.
         """
         return self._window_source.find_level_shortfall()
 
     def restrict_to_scope(self, scope: IngestScope) -> "ChainSource":
-        """Return a chain source that is limited to this scope and uses the same endpoints."""
+        """Return a chain source limited to this scope, using the same endpoints."""
         partial_reader = restrict_reader_to_scope(self._reader, scope)
         partial_source = type(self)(
             self._endpoints, partial_reader, self._finality_depth, self._clock
@@ -438,7 +462,9 @@ class ChainSource:
         return partial_source
 
     def fetch_contract_counters(self, block_hash: Hash) -> dict[str, int]:
-        """Return the contracts' counters at the end of this block, by name; see `contract_checks`.
+        """Fetch the contracts' counters at the end of a block, keyed by name.
+
+        See `contract_checks`.
 
         Raises:
             TransientError: no endpoint answers, or none knows the block.
@@ -450,9 +476,10 @@ class ChainSource:
     def fetch_window_and_query(
         self, blocks: BlockRange, query: Callable[[Endpoint, BlockWindow], T]
     ) -> tuple[int, T]:
-        """Fetch a window that starts at `blocks.first`, and run `query` on the same endpoint.
+        """Fetch a window, and run `query` on the same endpoint.
 
-        Return the number of the window's last block, and the result of `query`.
+        The window starts at `blocks.first`. Return the number of the window's last block, and the
+        result of `query`.
 
         Raises:
             TransientError: no endpoint gives a complete and consistent answer.

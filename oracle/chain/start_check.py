@@ -1,4 +1,4 @@
-"""Checks at the start that every endpoint serves the chain, and that the contracts have code."""
+"""Checks at startup that all endpoints serve the chain and that the contracts have code."""
 
 from concurrent.futures import FIRST_COMPLETED, wait
 from threading import BoundedSemaphore
@@ -24,7 +24,7 @@ _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTI
 def check_endpoints(
     endpoints: EndpointPool, reader: EventReader, grace_seconds: float = _GRACE_SECONDS
 ) -> None:
-    """Check the chain of every endpoint, and the code of the contracts on one endpoint.
+    """Check the chain of all endpoints, and the contracts' code on one endpoint.
 
     All endpoints are checked concurrently. After the first endpoint has answered, the others have
     `grace_seconds` more. A slower endpoint counts as failed and is checked again later. If there
@@ -52,7 +52,7 @@ def check_endpoints(
 def _collect_chain_proof_failures(
     endpoints: EndpointPool, grace_seconds: float
 ) -> dict[Endpoint, RpcError]:
-    """Return the endpoints that could not be proven to be on the chain, with their errors."""
+    """Return the endpoints not proven to be on the chain, with their errors."""
     check_slots = BoundedSemaphore(_MAX_CONCURRENT)
 
     def prove_endpoint_chain(endpoint: Endpoint) -> None:

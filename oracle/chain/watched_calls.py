@@ -28,7 +28,10 @@ class SentTransactionResponse(
     gc=False,
     rename={"sender": "from", "block_hash": "blockHash", "transaction_index": "transactionIndex"},
 ):
-    """The fields that are read from a transaction in a full block; `to` is None for a creation."""
+    """The fields to read from a transaction in a full block.
+
+    `to` is None for a contract creation.
+    """
 
     hash: Hex32
     sender: Hex20
@@ -40,7 +43,10 @@ class SentTransactionResponse(
 
 
 class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
-    """The fields that are read from a receipt: `status` is 1 if the transaction succeeded."""
+    """The fields to read from a receipt.
+
+    `status` is 1 if the transaction succeeded.
+    """
 
     transaction_hash: Hex32
     block_hash: Hex32
@@ -48,7 +54,10 @@ class ReceiptStatusResponse(Struct, gc=False, rename="camel"):
 
 
 def is_watched_call(to: str, input_data: str, selectors: Selectors) -> bool:
-    """Return whether a transaction to this contract with this input is a watched call."""
+    """Return whether a transaction is a watched call.
+
+    Its contract and its input decide.
+    """
     functions = selectors.get(Address(to))
     return functions is not None and input_data[:SELECTOR_DIGITS] in functions
 
@@ -59,7 +68,9 @@ def select_watched_calls(
     transactions: Sequence[SentTransactionResponse],
     selectors: Selectors,
 ) -> list[Call]:
-    """Return the watched calls of a block's transactions, with `succeeded` not yet set.
+    """Return the watched calls among a block's transactions.
+
+    `succeeded` is not set yet.
 
     Raises:
         RpcError: a transaction's block or index differs from its position in the block.
@@ -124,7 +135,10 @@ def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 def _fetch_call_receipts(
     endpoint: Endpoint, calls: Sequence[Call]
 ) -> dict[str, ReceiptStatusResponse]:
-    """Return the calls' receipts by transaction hash, fetched by block where possible."""
+    """Fetch the receipts of calls, by block where possible.
+
+    The result is keyed by transaction hash.
+    """
     try:
         if _serves_block_receipts(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
@@ -153,7 +167,7 @@ def _fetch_call_receipts(
 
 
 def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
-    """Return whether the endpoint serves block receipts, as tested by one request.
+    """Test with one request whether the endpoint serves block receipts.
 
     The request is sent alone, because an error in a batch could also mean that the batch is too
     large.

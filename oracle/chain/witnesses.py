@@ -1,6 +1,6 @@
-"""Queries endpoints for the block at a height, because no endpoint is trusted alone.
+"""Queries several endpoints for the block at a height.
 
-See docs/explanation/reorgs.md#witnesses.
+No endpoint is trusted alone. See docs/explanation/reorgs.md#witnesses.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,10 +28,10 @@ _MAX_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
-    """One endpoint's block at a height (None if it has no block there), and the endpoint's head.
+    """One endpoint's block at a height, and the endpoint's head.
 
-    An endpoint whose head is below the height is no witness of this height
-    (docs/explanation/reorgs.md#witnesses).
+    `block` is None if the endpoint has no block at this height. An endpoint whose head is below
+    the height is no witness of this height (docs/explanation/reorgs.md#witnesses).
     """
 
     endpoint: str
@@ -40,7 +40,10 @@ class Witness(NamedTuple):
 
 
 class WitnessFetcher:
-    """Fetches witnesses from the endpoints, for one thread at a time; `clock` counts seconds."""
+    """Fetches witnesses from the endpoints, for one thread at a time.
+
+    `clock` counts seconds.
+    """
 
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
@@ -58,7 +61,10 @@ class WitnessFetcher:
     def fetch_witnesses(
         self, number: int, excluded_endpoint: str | None, *, skip_slow_endpoints: bool = False
     ) -> list[Witness]:
-        """Return the witnesses of a height; see `ChainSource.fetch_witnesses`."""
+        """Fetch the witnesses for a height.
+
+        See `ChainSource.fetch_witnesses`.
+        """
         witnesses = []
         skipped_endpoints = {excluded_endpoint, *self._endpoints.get_quarantine_reasons()}
         if skip_slow_endpoints and len(self._endpoints) > 1:
@@ -86,7 +92,10 @@ class WitnessFetcher:
     def fetch_second_witness(
         self, number: int, excluded_endpoint: str, is_deep_enough: DepthCheck
     ) -> Witness | None:
-        """Return a second witness of a height; see `ChainSource.fetch_second_witness`."""
+        """Fetch a second witness for a height.
+
+        See `ChainSource.fetch_second_witness`.
+        """
         lagging_witness: Witness | None = None
         for witness in self._iterate_other_witnesses(excluded_endpoint, number):
             if witness.block is None:
@@ -119,9 +128,9 @@ class WitnessFetcher:
     def _iterate_other_witnesses(
         self, excluded_endpoint: str, height_or_tag: int | str
     ) -> Iterator[Witness]:
-        """Query the other witnesses' endpoints in turn, and yield each endpoint's block and head.
+        """Query the other endpoints in turn, and yield the block and the head of each.
 
-        Silent and slow endpoints are not queried.
+        Endpoints of the same witness are not queried. Silent and slow endpoints are not queried.
         """
         now = self._clock()
         for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
@@ -143,7 +152,7 @@ class WitnessFetcher:
                 yield witness
 
     def _back_off_endpoint(self, endpoint: Endpoint, seconds: float) -> None:
-        """Stop using an endpoint as a second witness for `seconds`."""
+        """Stop using an endpoint as second witness for a number of seconds."""
         self._backoff_until[endpoint.name] = self._clock() + seconds
         self._slow_until[endpoint.name] = self._clock() + 2 * seconds
 
@@ -156,12 +165,14 @@ class WitnessFetcher:
             )
 
     def _is_slow(self, endpoint: Endpoint) -> bool:
-        """Return whether the endpoint was slow recently, as a witness or in another request."""
+        """Return whether the endpoint was slow recently, as a witness or otherwise."""
         slow_until = max(endpoint.status.slow_until, self._slow_until.get(endpoint.name, 0.0))
         return self._clock() < slow_until
 
     def _fetch_witness(self, endpoint: Endpoint, height_or_tag: int | str) -> Witness | None:
-        """Return the endpoint's block at a height and its head, or None if it returns no head.
+        """Fetch an endpoint's block at a height and its head.
+
+        The result is None if the endpoint returns no head.
 
         Raises:
             RpcError: the endpoint does not answer.
@@ -174,5 +185,8 @@ class WitnessFetcher:
 
 
 def _compute_backoff_seconds(elapsed_seconds: float) -> float:
-    """Return the seconds for which to avoid an endpoint whose response took `elapsed_seconds`."""
+    """Return for how many seconds to avoid a slow endpoint.
+
+    Its response took `elapsed_seconds`.
+    """
     return min(_SLOW_FACTOR * elapsed_seconds, _MAX_BACKOFF_SECONDS)

@@ -1,1 +1,1 @@
-"""Decodes the bytes of logs and calls into domain values, without `eth_abi`."""
+"""Decodes the bytes of logs and calls into domain values, without using `eth_abi`."""

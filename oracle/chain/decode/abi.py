@@ -1,4 +1,4 @@
-"""Parses the ABI of a contract, from the compiler's JSON or from human-readable signatures.
+"""Parses a contract's ABI, from compiler JSON or from human-readable signatures.
 
 An example of a signature is `event TaskStarted(bytes32 indexed task, address node)`. Solidity
 keywords between a type and a name (`calldata`, `payable` …) are permitted and ignored, and so is
@@ -23,9 +23,10 @@ SELECTOR_DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One input of an event or function; `abi_type` is the canonical Solidity type.
+    """One input of an event or function.
 
-    `components` are the members of a struct, or of the structs in an array.
+    `abi_type` is the canonical Solidity type. `components` are the members of a struct, or of the
+    structs in an array.
     """
 
     name: str
@@ -36,7 +37,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class AbiSignature:
-    """The signature of an event, function or error; only functions have outputs."""
+    """The signature of an event, function or error.
+
+    Only functions have outputs.
+    """
 
     name: str
     inputs: tuple[Parameter, ...]
@@ -49,30 +53,36 @@ class AbiSignature:
 
     @cached_property
     def text(self) -> str:
-        """Return the canonical signature: name and types."""
+        """Return the canonical signature, for example `transfer(address,uint256)`."""
         return f"{self.name}({','.join(self.input_types)})"
 
     @cached_property
     def digest(self) -> str:
-        """Return keccak256 of the canonical signature, `0x` hex: an event's first topic."""
+        """Return the Keccak-256 hash of the canonical signature, as `0x` hex.
+
+        The hash is an event's first topic.
+        """
         return "0x" + keccak(self.text.encode()).hex()
 
     @property
     def selector(self) -> str:
-        """Return the function's four-byte selector, `0x` hex."""
+        """Return the four-byte function selector, as `0x` hex."""
         return self.digest[:SELECTOR_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """The events and functions of one shipped contract, by name; no name is overloaded."""
+    """The events and functions of one shipped contract, by name.
+
+    No name is overloaded.
+    """
 
     contract_name: str
     events: dict[str, AbiSignature]
     functions: dict[str, AbiSignature]
 
     def get_event(self, name: str) -> AbiSignature:
-        """Return the event of this name.
+        """Return the event with this name.
 
         Raises:
             FatalError: the shipped artifact does not contain the event.
@@ -84,7 +94,7 @@ class Abi:
         return self.events[name]
 
     def get_function(self, name: str) -> AbiSignature:
-        """Return the function of this name.
+        """Return the function with this name.
 
         Raises:
             FatalError: the shipped artifact does not contain the function.
@@ -116,7 +126,10 @@ def parse_abi(contract: str, entries: Sequence[dict[str, Any]]) -> Abi:
 
 
 def parse_signatures(entries: Sequence[dict[str, Any]], entry_type: str) -> list[AbiSignature]:
-    """Return every entry of a type (`event`, `function`, `error` …), including overloads."""
+    """Return all ABI entries of one kind, including overloads.
+
+    The kind is `event`, `function`, `error` …
+    """
     return [_parse_json_signature(entry) for entry in entries if entry["type"] == entry_type]
 
 
@@ -152,7 +165,7 @@ _BYTES = {None, *range(1, 33)}
 
 
 def parse_signature(text: str) -> tuple[str, AbiSignature]:
-    """Return the keyword of a signature (`event` or `function`) and the parsed signature.
+    """Parse a signature, and return its keyword (`event` or `function`) and its content.
 
     Raises:
         ValueError: the text is not a signature; the message gives the reason.
@@ -169,7 +182,7 @@ def parse_signature(text: str) -> tuple[str, AbiSignature]:
 
 
 class _TokenStream:
-    """The tokens of a signature, starting at a position of the text."""
+    """The tokens of a signature, starting at a given position of the text."""
 
     def __init__(self, text: str, start: int) -> None:
         self._iterator = self._tokenize(text, start)
@@ -191,7 +204,10 @@ class _TokenStream:
 
 
 def _parse_parameters(tokens: _TokenStream) -> tuple[Parameter, ...]:
-    """Parse parameters up to the closing bracket; the opening bracket has been read already."""
+    """Parse parameters up to the closing bracket.
+
+    The opening bracket has been read already.
+    """
     parameters: list[Parameter] = []
     while tokens.next != ")":
         if parameters and tokens.advance() != ",":

@@ -1,4 +1,4 @@
-"""Reads the values of ABI data: static words, and the dynamic tails that follow them.
+"""Reads the values of ABI data: static words, and the dynamic tails after them.
 
 Decoding is strict, so that data has only one interpretation and contains no hidden bytes. Unused
 bits of a word must be zero (or repeat the sign), as in the output of every compiler since Solidity
@@ -14,7 +14,10 @@ WORD = 32
 
 
 class MalformedError(ValueError):
-    """The bytes do not match the ABI; the message gives the reason."""
+    """The bytes do not match the ABI.
+
+    The message gives the reason.
+    """
 
 
 # Takes the bytes and the offset of a value. Returns the value and the offset after it.
@@ -22,14 +25,17 @@ TailReader = Callable[[bytes, int], tuple[object, int]]
 
 
 def read_uint(raw: bytes, offset: int) -> int:
-    """Return the unsigned 32-byte word at a byte offset."""
+    """Read the 32-byte word at a byte offset as an unsigned integer."""
     if len(raw) < offset + WORD:
         raise MalformedError("the data is too short")
     return int.from_bytes(raw[offset : offset + WORD], "big")
 
 
 def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
-    """Return the bytes whose length is at `offset`, and the offset after them."""
+    """Read a dynamic byte string, and return it with the offset after it.
+
+    Its length is at `offset`.
+    """
     start = offset + WORD
     stop = start + read_uint(raw, offset)
     end = stop + (start - stop) % WORD
@@ -41,13 +47,13 @@ def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
 
 
 def read_bytes_as_hex(raw: bytes, offset: int) -> tuple[str, int]:
-    """Return the bytes at `offset` as `0x` hex, and the offset after them."""
+    """Read a dynamic byte string as `0x` hex, and return it with the offset after it."""
     value, end = read_bytes(raw, offset)
     return "0x" + value.hex(), end
 
 
 def read_string(raw: bytes, offset: int) -> tuple[str, int]:
-    """Return the string at `offset`, decoded by `decode_string`, and the offset after it."""
+    """Read a dynamic string with `decode_string`, and return it with the offset after it."""
     value, end = read_bytes(raw, offset)
     return decode_string(value), end
 
@@ -58,11 +64,12 @@ _INVALID_TEXT_PREFIX = "\ufffd0x"
 
 
 def decode_string(value: bytes) -> str:
-    """Return a contract's string as valid text; different strings give different texts.
+    """Decode a contract's string to valid text.
 
-    Anyone may write any bytes into a Solidity string. A string that is not UTF-8, or that contains
-    NUL, which PostgreSQL rejects, is converted to U+FFFD, `0x` and its bytes in hex. Therefore an
-    invalid model name cannot stop the daemon, and no information is lost.
+    Different strings give different texts. Anyone may write any bytes into a Solidity string. A
+    string that is not UTF-8, or that contains NUL, which PostgreSQL rejects, is converted to
+    U+FFFD, `0x` and its bytes in hex. Therefore an invalid model name cannot stop the daemon, and
+    no information is lost.
     """
     try:
         text = value.decode("utf-8")
@@ -74,7 +81,10 @@ def decode_string(value: bytes) -> str:
 
 
 def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
-    """Return an array of 32-byte words as `0x` hex; this is faster than `build_array_reader`."""
+    """Read an array of 32-byte words as `0x` hex.
+
+    This is faster than `build_array_reader`.
+    """
     start = offset + WORD
     end = start + WORD * read_uint(raw, offset)
     if end > len(raw):
@@ -86,7 +96,7 @@ def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
 
 
 def build_word_array_reader(read_word: Callable[[bytes], object]) -> TailReader:
-    """Return a reader of arrays whose elements are one word each."""
+    """Return a reader for arrays whose elements are one word each."""
 
     def read_array(raw: bytes, offset: int) -> tuple[object, int]:
         start = offset + WORD
@@ -101,7 +111,7 @@ def build_word_array_reader(read_word: Callable[[bytes], object]) -> TailReader:
 
 
 def build_array_reader(read_element: TailReader) -> TailReader:
-    """Return a reader of arrays whose elements have a dynamic size."""
+    """Return a reader for arrays whose elements have a dynamic size."""
 
     def read_array(raw: bytes, offset: int) -> tuple[object, int]:
         heads_start = offset + WORD
@@ -126,7 +136,10 @@ WordReader = Callable[[bytes], object]
 
 
 class WordLayout(NamedTuple):
-    """The position of a value in its word: at the low or the high end, with a width in bits."""
+    """The position of a value in its word.
+
+    The value is at the low or the high end, with a width in bits.
+    """
 
     family: str
     bits: int
@@ -142,7 +155,7 @@ class WordLayout(NamedTuple):
 
 
 def find_word_layout(abi_type: str) -> WordLayout | None:
-    """Return the layout of a type that takes exactly one word, or None for any other type."""
+    """Return the layout of a type that occupies exactly one word, or None for other types."""
     if abi_type == "address":
         return WordLayout("address", 160)
     if abi_type == "bool":
@@ -155,7 +168,9 @@ def find_word_layout(abi_type: str) -> WordLayout | None:
 
 
 def build_word_reader(abi_type: str) -> WordReader:
-    """Return a reader of one word that raises MalformedError if unused bits are set.
+    """Return a function that reads one word.
+
+    The function raises MalformedError if unused bits are set.
 
     Raises:
         ValueError: a value of the type does not take exactly one word.

@@ -1,4 +1,4 @@
-"""Decodes the arguments of calls as the EVM does, at the offsets that the input contains.
+"""Decodes call arguments as the EVM does, following the offsets in the input.
 
 A caller may use any layout of the input that the contract accepts. The decoders of logs accept
 only one layout, so they would reject valid calls. Single words are checked as strictly as in logs.
@@ -28,7 +28,7 @@ ArgumentsDecoder = Callable[[bytes], tuple[Any, ...]]
 
 @dataclass(slots=True)
 class _BoundedInput:
-    """The calldata, and the number of bytes that may still be read from it."""
+    """The calldata, with a limit on the bytes that may still be read."""
 
     raw: bytes
     remaining_bytes: int
@@ -59,10 +59,10 @@ class _TypeReader:
 
 
 def build_arguments_decoder(abi_types: Sequence[str]) -> ArgumentsDecoder:
-    """Return a decoder for call arguments of these canonical Solidity types.
+    """Return a decoder for call arguments of these Solidity types.
 
-    Values have the same Python types as in `build_log_decoder`; structs are tuples. The decoder
-    raises ValueError for bytes that are not valid arguments.
+    The types are canonical. Values have the same Python types as in `build_log_decoder`; structs
+    are tuples. The decoder raises ValueError for bytes that are not valid arguments.
 
     Raises:
         ValueError: one of the types is unknown.
@@ -90,7 +90,7 @@ def parse_tuple_type(abi_type: str) -> list[str] | None:
 
 
 def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
-    """Return the element type and the length of an array type.
+    """Split an array type into its element type and its length.
 
     The length is None if the array is dynamic. The result is None if the type is not an array.
     """

@@ -1,4 +1,4 @@
-"""Builds plans that decode the logs of an event, the calls of a function, and words of ABI data.
+"""Builds plans for decoding event logs, function calls and words of ABI data.
 
 A log or call is split into its parts, which are one flat tuple of topics, data words and values of
 dynamic size, in this order. Each input has a fixed index in the tuple, so that reading a field is
@@ -36,7 +36,7 @@ Getter: TypeAlias = Callable[[Parts], Any]
 
 
 class TypedValue(NamedTuple):
-    """A decoded value of a log or call: its getter and its canonical Solidity type.
+    """A value of a decoded log or call: how to get it, and its canonical Solidity type.
 
     A list that combines several values has no type of its own, but the types of these values in
     `abi_types`. `part_index` is the value's index in the tuple of parts if it is used without
@@ -50,11 +50,11 @@ class TypedValue(NamedTuple):
 
     @classmethod
     def at_index(cls, index: int, abi_type: str) -> "TypedValue":
-        """Return the typed value at an index of the decoded parts of a log or call."""
+        """Return the typed value for the part at an index of a decoded log or call."""
         return cls(itemgetter(index), abi_type, (), index)
 
     def build_converting_getter(self, convert: Callable[[Any], Any]) -> Getter:
-        """Return a getter that reads the value and applies `convert` to the value."""
+        """Return a getter that applies `convert` to the value."""
         get_value, index = self.getter, self.part_index
         if index is None:
             return lambda parts: convert(get_value(parts))
@@ -71,7 +71,7 @@ class TypedValue(NamedTuple):
 def build_consecutive_values(
     parameters: Sequence[Parameter], first_index: int
 ) -> dict[str, TypedValue]:
-    """Return the values of inputs with consecutive indexes, by input name."""
+    """Return the typed values of inputs that have consecutive indexes, keyed by input name."""
     return {
         parameter.name: TypedValue.at_index(index, parameter.abi_type)
         for index, parameter in enumerate(parameters, first_index)
@@ -105,7 +105,7 @@ def is_strictly_decodable(abi_type: str) -> bool:
 
 @dataclass(slots=True)
 class DataLayout:
-    """The static words of an event's data, and the readers of the tails behind them.
+    """The static words of an event's data, and readers for the tails after them.
 
     `next_index` is the index of the next value in the tuple of parts. Each word has one `struct`
     format code in `value_format` (a value that is read, or padding) and one in `offset_format`.
@@ -124,7 +124,7 @@ class DataLayout:
     def from_parameters(
         cls, parameters: Sequence[Parameter], selected_names: Collection[str], first_index: int
     ) -> "DataLayout":
-        """Return the layout of these parameters.
+        """Build the data layout for these parameters.
 
         `first_index` is the index of their first decoded value in the tuple of all parts.
         """
@@ -140,7 +140,7 @@ class DataLayout:
         return data_layout
 
     def add_parameter(self, parameter: Parameter, *, is_selected: bool) -> None:
-        """Add a static word, or the offset word and tail of a dynamic value."""
+        """Add the static word of a parameter, or its offset word and dynamic tail."""
         word_layout = find_word_layout(parameter.abi_type)
         is_dynamic = False
         if word_layout is None:
@@ -164,7 +164,7 @@ class DataLayout:
         return None if self.tails else _HEX_PREFIX_LENGTH + 2 * self.size
 
     def build_reader(self) -> DataReader | None:
-        """Return the reader of the data, or None if nothing has to be read or checked."""
+        """Build the reader of the data, or return None if there is nothing to read or check."""
         if self.tails:
             return self._build_reader_with_tails()
         if not self.unused_mask and not self.value_by_input:
@@ -224,7 +224,10 @@ def _build_word_value(
 def _build_all_tails_reader(
     static_size: int, readers: Sequence[TailReader]
 ) -> Callable[[bytes, tuple[int, ...]], Parts]:
-    """Return a reader of all tails, whose offsets count from the start of the static part."""
+    """Return a function that reads all tails.
+
+    Offsets count from the start of the static part.
+    """
 
     def read_tails(raw: bytes, offsets: tuple[int, ...]) -> Parts:
         values, end = [], 0
@@ -273,7 +276,7 @@ _PADDING = "0x" + 24 * "0"
 
 @dataclass(frozen=True, slots=True)
 class DecoderPlan:
-    """The plan for splitting an event's logs into parts, with the typed value of each input.
+    """How to split an event's logs into parts, with the typed value of each input.
 
     `split_log` raises ValueError for a log of another event. The ABI type of an input is "" if the
     log contains only a hash of its value. `data_length` is the length of the data in characters,
@@ -286,7 +289,7 @@ class DecoderPlan:
 
 
 def build_decoder_plan(event: AbiSignature, selected_names: Collection[str]) -> DecoderPlan:
-    """Return a plan that decodes the inputs in `selected_names` from the logs of an event.
+    """Build a plan for decoding the inputs in `selected_names` from an event's logs.
 
     Raises:
         ValueError: the event has an input of an unsupported type.
@@ -321,9 +324,10 @@ def build_decoder_plan(event: AbiSignature, selected_names: Collection[str]) -> 
 
 
 def build_call_splitter(function: AbiSignature) -> tuple[CallSplitter, Mapping[str, TypedValue]]:
-    """Return a function that splits a call into parts, and the typed value of each input by name.
+    """Return a function that splits a call into parts, and the typed values of its inputs.
 
-    The parts are the inputs, followed by the call's sender, value and block number.
+    The typed values are keyed by the name of the input. The parts are the inputs, followed by the
+    call's sender, value and block number.
 
     Raises:
         ValueError: the function has an input of an unsupported type.
@@ -345,7 +349,10 @@ def _build_log_splitter(
     data_length: int | None,
     read_data: DataReader | None,
 ) -> LogSplitter:
-    """Return a function that splits a log with `topic_count` topics and checks its data."""
+    """Return a function that splits a log and checks its data.
+
+    The log has `topic_count` topics.
+    """
 
     def split_log(log: Log) -> Parts:
         topics, data = log.topics, log.data

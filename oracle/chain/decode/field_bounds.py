@@ -1,4 +1,4 @@
-"""Converts contract values to the fields of domain events, and limits them where needed.
+"""Converts contract values to fields of domain events, limiting them where needed.
 
 Descriptive numbers (memory, versions, sizes) are limited to the maximum of their field, because
 anyone may submit any number, and the task or node has to be counted anyway. Names and positions in
@@ -25,7 +25,9 @@ _format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 
 def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
-    """Return a getter of the field's value that raises MalformedError if it is invalid.
+    """Return a function that gets a field's value from a decoded log or call.
+
+    The function raises MalformedError if the value is invalid.
 
     Raises:
         ValueError: no value of this type fits the field.
@@ -38,7 +40,7 @@ def build_field_getter(field: str, typed_value: TypedValue) -> Getter:
 
 
 def find_zero_value(abi_type: str) -> str | int | None:
-    """Return the decoded zero value of a type, or None if the type has none."""
+    """Return the zero value of a type, decoded, or None if it has none."""
     if abi_type == "address":
         return ZERO_ADDRESS
     if abi_type == "bytes32":
@@ -86,7 +88,10 @@ def _build_capped_getter_finder(max_value: int) -> Callable[[TypedValue], Getter
 
 
 def _find_size_getter(typed_value: TypedValue) -> Getter | None:
-    """Return the getter of an unsigned size field, which returns None if the size is zero."""
+    """Return the getter of an unsigned size field.
+
+    The getter returns None if the size is zero.
+    """
     bits = _find_unsigned_bit_width(typed_value.abi_type)
     if bits is None or 2**bits - 1 <= INT63_MAX:
         return typed_value.build_converting_getter(lambda size: size or None) if bits else None
@@ -175,7 +180,7 @@ _NO_FIT: _FieldFit = (_reject_all_types, "a constant, or an argument with an enu
 
 
 def can_equal_literal(abi_type: str, literal: object) -> bool:
-    """Return whether a value of this type can equal a profile literal."""
+    """Return whether a value of this type can equal a literal of the profile."""
     if isinstance(literal, bool):
         return abi_type == "bool"
     if isinstance(literal, int):

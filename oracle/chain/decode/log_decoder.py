@@ -1,4 +1,4 @@
-"""Builds one decoder for each event from its ABI, as closures over precomputed layouts.
+"""Builds a decoder for each event from its ABI, using precomputed layouts.
 
 A decoder checks the number of topics, the length of the data and every unused bit, and then reads
 values at fixed positions. It is hundreds of times as fast as web3's `process_log`, with which
@@ -21,11 +21,12 @@ Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
 def build_log_decoder(event: AbiSignature, selected_names: Sequence[str] | None = None) -> Decoder:
-    """Return a decoder of an event's logs that raises ValueError for other logs.
+    """Return a decoder for an event's logs.
 
-    The decoder returns the inputs in `selected_names` in that order, or all inputs as declared.
-    Values are `int`, `bool` or `str`; addresses and bytes are `0x` hex, and arrays are tuples. An
-    indexed input of a dynamic type is returned as its topic.
+    The decoder raises ValueError for other logs. The decoder returns the inputs in
+    `selected_names` in that order, or all inputs as declared. Values are `int`, `bool` or `str`;
+    addresses and bytes are `0x` hex, and arrays are tuples. An indexed input of a dynamic type is
+    returned as its topic.
 
     Raises:
         ValueError: the event has an input of an unsupported type.
@@ -49,7 +50,7 @@ def build_log_decoder(event: AbiSignature, selected_names: Sequence[str] | None 
 def build_log_reader(
     event: AbiSignature, input_by_field: Mapping[str, str], record_class: type
 ) -> Callable[[Log], Any]:
-    """Return a reader that decodes a log and builds a `record_class` from it.
+    """Return a function that decodes a log into a `record_class`.
 
     `input_by_field` names the event's input for each field of the record except position and time.
 
@@ -66,7 +67,7 @@ def build_log_reader(
 def build_struct_reader(
     event: AbiSignature, record_class: type, struct_class: type
 ) -> Callable[[Log], Any]:
-    """Return a reader of an event whose only input is a struct.
+    """Return a reader for an event whose only input is a struct.
 
     `record_class` has the fields position, time and one for the struct. `struct_class` is a
     dataclass whose fields have the names and the order of the struct's members. The reader raises

@@ -1,4 +1,4 @@
-"""Decodes events of the oracle contract, of the objections contract and of a timelock.
+"""Decodes events of the oracle contract, the objections contract and a timelock.
 
 A timelock may call any contract, but only its calls of `setRules` of the oracle contract yield
 events.
@@ -101,7 +101,7 @@ CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 def iterate_objection_event_readers() -> Iterator[
     tuple[AbiSignature, Callable[[Log], ContractEvent]]
 ]:
-    """Yield the objection event, with the reader of its logs.
+    """Yield the objection event, with a reader for its logs.
 
     The reader accepts any bytes as the text of an objection. Otherwise a malformed text would be a
     dead letter, which prevents kickouts.
@@ -113,7 +113,7 @@ def iterate_objection_event_readers() -> Iterator[
 def iterate_oracle_event_readers() -> Iterator[
     tuple[AbiSignature, Callable[[Log], ContractEvent]]
 ]:
-    """Yield each oracle event that is indexed, with the reader of its logs.
+    """Yield each indexed event of the oracle contract, with a reader for its logs.
 
     A reader raises ValueError for a log of another event, or for a malformed one.
     """
@@ -136,7 +136,7 @@ EventReaders = Iterator[tuple[AbiSignature, Callable[[Log], Sequence[ContractEve
 
 
 def iterate_timelock_event_readers(oracle: Address) -> EventReaders:
-    """Yield each timelock event that is indexed, with the reader of its logs.
+    """Yield each indexed event of the timelock, with a reader for its logs.
 
     A reader raises ValueError for a log of another event, or for a malformed one.
     """
@@ -173,7 +173,10 @@ def _build_rules_call_reader(
     selector: str,
     build_event: Callable[..., ContractEvent],
 ) -> Callable[[Log], Sequence[ContractEvent]]:
-    """Return a reader that yields an event if the call sets the rules of the oracle contract."""
+    """Return a reader for timelock logs whose call sets the oracle contract's rules.
+
+    The reader yields no event for other calls.
+    """
 
     def read_rules_call(log: Log) -> Sequence[ContractEvent]:
         operation, target, value, data, *delay = decode(log)

@@ -1,1 +1,4 @@
-"""Reads feeds (sources of events besides the chain) over HTTP, and decodes their rows."""
+"""Reads feeds over HTTP, and decodes their rows.
+
+A feed is a source of events besides the chain.
+"""

@@ -1,4 +1,4 @@
-"""Fetches the rows and the clock of a feed over HTTP, and the figures that a relay computed.
+"""Fetches the rows and the clock of a feed over HTTP, and figures computed by a relay.
 
 The size and time of responses are limited. A poll without new rows takes three GET requests: the
 clock, a page with the rows that are read again, and the empty page at the end. This module checks
@@ -25,18 +25,21 @@ MAX_PAGES = 20
 
 
 class FeedResponseError(TransientError):
-    """The feed's response is not a valid page; no row of the poll is stored."""
+    """The feed's response is not a valid page.
+
+    No row of the poll is stored.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPoll:
-    """The rows of one poll in ascending order; their ids are above `start_id`.
+    """The rows of one poll, in ascending order.
 
-    `is_complete` is whether the poll reached the end of the feed, which is marked by an empty
-    page. A page with fewer rows than requested does not mark the end, because a server may limit
-    its pages. `feed_time` is the time of the feed's clock in unix seconds, fetched before the
-    rows. `newest_id` is the feed's newest id, which is fetched only if the poll returned no row,
-    or None.
+    Their ids are above `start_id`. `is_complete` is whether the poll reached the end of the feed,
+    which is marked by an empty page. A page with fewer rows than requested does not mark the end,
+    because a server may limit its pages. `feed_time` is the time of the feed's clock in unix
+    seconds, fetched before the rows. `newest_id` is the feed's newest id, which is fetched only if
+    the poll returned no row, or None.
     """
 
     start_id: int
@@ -52,7 +55,10 @@ class FeedClient:
     def __init__(
         self, url: str, setting_name: str, timeout_seconds: float, max_bytes: int
     ) -> None:
-        """Create the client; `setting_name` is the name of the URL's setting, for errors."""
+        """Create the client.
+
+        `setting_name` is the name of the URL's setting, for errors.
+        """
         self.name = redact_url(url, ("http", "https"), setting_name)
         self._http = BoundedHttp(url, name=self.name, max_bytes=max_bytes)
         self._timeout_seconds = timeout_seconds
@@ -61,7 +67,7 @@ class FeedClient:
         self._http.close()
 
     def poll(self, start_id: int, page_size: int, max_pages: int = MAX_PAGES) -> FeedPoll:
-        """Return the rows above `start_id`, page by page, until a page is empty.
+        """Fetch the rows above `start_id`, page by page, until a page is empty.
 
         `page_size` is the maximum number of rows of a page; the server may return fewer. A page
         that is larger than `max_bytes` is requested again in halves.
@@ -84,7 +90,10 @@ class FeedClient:
         return FeedPoll(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
     def fetch_feed_time(self) -> int:
-        """Return the feed's current time in unix seconds; raise the same errors as `poll`."""
+        """Fetch the feed's current time in unix seconds.
+
+        Raises the same errors as `poll`.
+        """
         data = self._fetch_response_data("/v1/now")
         feed_time = data.get("now") if isinstance(data, Mapping) else None
         if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
@@ -92,14 +101,17 @@ class FeedClient:
         return feed_time
 
     def fetch_newest_row_id(self) -> int:
-        """Return the newest row id, or 0 if there is no row; raise the same errors as `poll`."""
+        """Fetch the newest row id, or 0 if there is no row.
+
+        Raises the same errors as `poll`.
+        """
         newest_id = self._fetch_response_data("/v1/events/current_id")
         if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
             raise FeedResponseError(f"{self.name}: /v1/events/current_id returned no valid id")
         return newest_id
 
     def _fetch_page(self, after_id: int, page_size: int) -> list[FeedRow]:
-        """Fetch the page of rows above `after_id`."""
+        """Fetch one page of rows with ids above `after_id`."""
         requested_rows = page_size
         while True:
             body = self._fetch_body(f"/v1/events?start={after_id}&limit={requested_rows}")
@@ -119,7 +131,7 @@ class FeedClient:
         return self._parse_response_data(body)
 
     def _fetch_body(self, path: str) -> bytes | None:
-        """Return the body of a response, or None if the body exceeds the limit."""
+        """Fetch the body of a response, or return None if it exceeds the size limit."""
         response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if response.status != HTTPStatus.OK:
             raise FeedResponseError(f"{self.name}: HTTP status {response.status}; expected 200")
@@ -141,7 +153,7 @@ class FeedClient:
         return response_document["data"]
 
     def _parse_rows(self, data: object, after_id: int) -> list[FeedRow]:
-        """Return the rows of a page above `after_id`, in ascending order.
+        """Parse a page, and return its rows above `after_id` in ascending order.
 
         Raises:
             FeedResponseError: the rows are malformed, or none of them is above `after_id`, so that
@@ -188,7 +200,10 @@ _ROW_FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
 
 
 def _is_storable_text(text: str) -> bool:
-    """Return whether both databases accept the text (no NUL and no lone surrogate)."""
+    """Return whether both databases accept the text.
+
+    They reject NUL and lone surrogates.
+    """
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -215,7 +230,7 @@ class RelayFigures:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the relay gives the node no task, although it has a stake and a score."""
+        """Whether the relay excludes the node from tasks despite its stake and score."""
         return self.weight == 0 and self.quality > 0 and self.stake_score > 0
 
 
@@ -225,7 +240,10 @@ class FiguresClient:
     def __init__(
         self, url: str, setting_name: str, timeout_seconds: float, clock: Callable[[], float]
     ) -> None:
-        """Create the client; `setting_name` is used in error messages, `clock` is monotonic."""
+        """Create the client.
+
+        `setting_name` is used in error messages, `clock` is monotonic.
+        """
         self.name = redact_url(url, ("http", "https"), setting_name)
         self._http = BoundedHttp(url, name=self.name, max_bytes=_MAX_FIGURES_BYTES)
         self._timeout_seconds = timeout_seconds
@@ -235,7 +253,7 @@ class FiguresClient:
         self._http.close()
 
     def fetch_node_stats(self) -> dict[Address, RelayFigures]:
-        """Fetch every node's figures, page by page, until a page is empty.
+        """Fetch the figures of all nodes, page by page, until a page is empty.
 
         Raises:
             RpcError: the relay does not answer in time.

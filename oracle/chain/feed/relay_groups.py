@@ -1,4 +1,4 @@
-"""Finds the validation groups in the relay's rows, although the rows do not name their group.
+"""Finds validation groups in the relay's rows, which do not name their group.
 
 The relay writes the rows that end the tasks of a group in one transaction, in the order of elapsed
 time, so that the order of their ids is the ranking (docs/explanation/feed.md#groups). Only the
@@ -36,7 +36,7 @@ _MIN_DIFFERENT_BITS = 5
 
 
 class SubmittedResult(NamedTuple):
-    """The result that a node submitted for a task, as hex, and the id of its row."""
+    """The result that a node submitted for a task, as hex, with the id of its row."""
 
     id: int
     score: str
@@ -44,9 +44,10 @@ class SubmittedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DetectedGroup:
-    """One group, with its rows from the shortest to the longest elapsed time.
+    """A validation group found in the rows.
 
-    `invalid` are the rows with an invalid result. Members that timed out have no row.
+    Its rows are ordered from the shortest to the longest elapsed time. `invalid` are the rows with
+    an invalid result. Members that timed out have no row.
     """
 
     rows: tuple[FeedRow, ...]
@@ -54,24 +55,33 @@ class DetectedGroup:
 
     @property
     def key(self) -> GroupKey:
-        """The sha256 of the sorted task keys, because the stream does not name its groups."""
+        """The SHA-256 of the sorted task keys, which identifies the group.
+
+        The stream does not name its groups.
+        """
         task_keys = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
         return GroupKey("0x" + hashlib.sha256(b"".join(task_keys)).hexdigest())
 
     @property
     def first_id(self) -> int:
-        """The id of the group's first row; all members had ended or answered before this row."""
+        """The id of the group's first row.
+
+        All members had ended or answered before this row.
+        """
         return self.rows[0].id
 
     @property
     def missing_count(self) -> int:
-        """The number of members without a row in the group's transaction."""
+        """The number of members that have no row in the group's transaction."""
         return GROUP_SIZE - len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSearchResult:
-    """The groups in the order of their first rows, and rows that may belong to several groups."""
+    """The groups found, in the order of their first rows, and the ambiguous rows.
+
+    An ambiguous row may belong to several groups.
+    """
 
     groups: list[DetectedGroup]
     ambiguous: list[FeedRow]
@@ -79,11 +89,11 @@ class GroupSearchResult:
 
 @dataclass(slots=True)
 class _CandidateGroup:
-    """The rows of a group before invalid results are added: a winner and its refunds, or aborts.
+    """The rows of a possible group, before invalid results are added.
 
-    `accepts_invalid` is whether a nearby invalid result may belong to the group. `winner` is None
-    if the group ended without a winner. `is_ambiguous` is whether a nearby row may belong either
-    to this group or to another one.
+    These are a winner and its refunds, or aborts. `accepts_invalid` is whether a nearby invalid
+    result may belong to the group. `winner` is None if the group ended without a winner.
+    `is_ambiguous` is whether a nearby row may belong either to this group or to another one.
     """
 
     rows: list[FeedRow]
@@ -95,7 +105,10 @@ class _CandidateGroup:
     def can_include_invalid_result(
         self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]
     ) -> bool:
-        """Return whether an invalid result is near the group and is not the winner's result."""
+        """Return whether an invalid result may belong to the group.
+
+        Such a result is near the group, and is not the winner's result.
+        """
         if not self.accepts_invalid or not all(
             _are_rows_near(row, invalid_row) for row in self.anchor_rows
         ):
@@ -104,14 +117,14 @@ class _CandidateGroup:
 
     @property
     def anchor_rows(self) -> list[FeedRow]:
-        """The rows near which an invalid result has to be."""
+        """The rows near which an invalid result must be."""
         return self.rows if self.winner is None else [self.winner]
 
 
 def find_validation_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult]
 ) -> GroupSearchResult:
-    """Find the validation groups among the readable rows of one stream.
+    """Find the validation groups among a stream's readable rows.
 
     Args:
         rows: the rows to search, and the rows within `CONTEXT_IDS` ids of them, in order of ids.
@@ -147,7 +160,7 @@ def find_validation_groups(
 def _find_majority_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], result: GroupSearchResult
 ) -> list[_CandidateGroup]:
-    """Return the groups in which two or three results agree and the first is validated."""
+    """Find the groups in which two or three results agree and the first is validated."""
     validated_rows = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
     winners_by_refund = {
@@ -211,7 +224,7 @@ def _find_groups_without_winner(
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> list[_CandidateGroup]:
-    """Return the groups without a winner, which have two or three aborts of one creator.
+    """Find the groups without a winner, made of two or three aborts of one creator.
 
     There are three cases. In the first case, three results differ. In the second case, two results
     differ, and the third member ended earlier. In the third case, two members reported errors: the
@@ -248,7 +261,7 @@ def _find_groups_without_winner(
 def _is_valid_disagreement(
     group: set[FeedRow], error_count: int, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether exactly these aborts can belong to a single group.
+    """Return whether these aborts can form a complete group.
 
     If there are two error reports, they agree, so that a third member would have an invalid result
     instead of an abort.
@@ -266,7 +279,7 @@ def _assign_invalid_results(
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> None:
-    """Assign each invalid result to the only group that it can belong to."""
+    """Assign each invalid result to its group if only one group is possible."""
     candidate_by_row = {
         row: candidate for candidate in candidates for row in candidate.anchor_rows
     }
@@ -311,7 +324,7 @@ def _assign_invalid_results(
 def _is_adjacent_to_group(
     invalid_row: FeedRow, candidate: _CandidateGroup, rows: Sequence[FeedRow]
 ) -> bool:
-    """Return whether only node exits lie between an invalid result and a group."""
+    """Return whether only exits of nodes lie between an invalid result and a group."""
     closest_row = min(candidate.rows, key=lambda row: abs(row.id - invalid_row.id))
     low_id, high_id = sorted((closest_row.id, invalid_row.id))
     return all(
@@ -320,7 +333,10 @@ def _is_adjacent_to_group(
 
 
 def slice_rows_by_id(rows: Sequence[FeedRow], first_id: int, last_id: int) -> Sequence[FeedRow]:
-    """Return the rows with ids `first_id` to `last_id`, inclusive, of rows in id order."""
+    """Return the rows with ids from `first_id` to `last_id`.
+
+    Both ids are included. The rows are in id order.
+    """
     start_index = bisect_left(rows, first_id, key=attrgetter("id"))
     return rows[start_index : bisect_right(rows, last_id, key=attrgetter("id"))]
 
@@ -333,7 +349,10 @@ def _are_rows_near(left: FeedRow, right: FeedRow) -> bool:
 def _have_matching_results(
     row: FeedRow, other_row: FeedRow, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether two results are equal, or images whose hashes differ in only a few bits."""
+    """Return whether two results are equal, or are images with nearly equal hashes.
+
+    The hashes may differ in only a few bits.
+    """
     score = _find_earlier_result(row, scores)
     other_score = _find_earlier_result(other_row, scores)
     if score is None or other_score is None:

@@ -1,4 +1,4 @@
-"""Turns spans of the relay's rows into events, in the order of their ids.
+"""Converts spans of the relay's rows to events, in id order.
 
 The same rows with the same times and positions always give the same events, whatever part of the
 stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
@@ -68,7 +68,7 @@ _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREAT
 
 @dataclass(frozen=True, slots=True)
 class FeedSpan:
-    """The feed rows to decode, each with a time and a position, and the rows around them.
+    """The feed rows to decode, with times and positions, and the surrounding rows.
 
     `context_rows` are `rows` and the rows of the same stream within `CONTEXT_IDS` ids of them, in
     order. If `RelayReader.has_silent_members` returns True, they start `2 * SEARCH_IDS` ids before
@@ -83,7 +83,7 @@ class FeedSpan:
 
 
 def find_unreadable_reason(row: FeedRow) -> str | None:
-    """Return why a row of a known kind cannot be decoded, or None if it can be decoded."""
+    """Return why a row of a known kind cannot be decoded, or None if it can."""
     try:
         decode_event(row, _PLACEHOLDER_POSITION)
     except ValueError as error:
@@ -92,17 +92,23 @@ def find_unreadable_reason(row: FeedRow) -> str | None:
 
 
 def has_unknown_kind(row: FeedRow) -> bool:
-    """Return whether the row's kind is unknown; such rows are only stored and counted."""
+    """Return whether the row's kind is unknown.
+
+    Such rows are only stored and counted.
+    """
     return row.kind not in KNOWN_KINDS
 
 
 def find_scored_task(row: FeedRow) -> str | None:
-    """Return the row's task if its result is needed to find the row's group, else None."""
+    """Return the row's task if finding the row's group requires the task's result.
+
+    Otherwise, the result is None.
+    """
     return row.task if row.kind in _SCORED_KINDS else None
 
 
 def collect_submitted_results(rows: Iterable[FeedRow]) -> dict[str, SubmittedResult]:
-    """Return the first result submitted for each task, from rows in order of ids."""
+    """Return the first submitted result of each task, from rows in id order."""
     score_by_task: dict[str, SubmittedResult] = {}
     for row in rows:
         score = _parse_submitted_result(row)
@@ -112,7 +118,7 @@ def collect_submitted_results(rows: Iterable[FeedRow]) -> dict[str, SubmittedRes
 
 
 def collect_start_row_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
-    """Return the id of each task's first start row, from rows in order of ids."""
+    """Return the id of the first start row of each task, from rows in id order."""
     start_id_by_task: dict[str, int] = {}
     for row in rows:
         if row.kind == "TaskStarted":
@@ -121,7 +127,7 @@ def collect_start_row_ids(rows: Iterable[FeedRow]) -> dict[str, int]:
 
 
 def _parse_submitted_result(row: FeedRow) -> str | None:
-    """Return the result that this row submits, as hex, or None if it submits none."""
+    """Return the result that this row submits, as hex, or None if it has none."""
     if row.kind != "TaskScoreReady":
         return None
     try:
@@ -143,11 +149,11 @@ class RelayReader:
 
     @property
     def identity(self) -> str:
-        """The part of the rules' identity that changes whenever the decoding of rows changes."""
+        """The part of the rules id that depends on how rows are decoded."""
         return f"{DECODER_IDENTITY} {'with' if self.reads_stakes else 'without'} stakes"
 
     def has_silent_members(self, span: FeedSpan) -> bool:
-        """Return whether a group of the span has fewer rows than members."""
+        """Return whether a group in the span has fewer rows than members."""
         first_id = span.rows[0].id
         last_id = span.rows[-1].id
         groups = find_validation_groups(_select_readable_rows(span), span.score_by_task).groups
@@ -156,7 +162,7 @@ class RelayReader:
         )
 
     def decode_span(self, span: FeedSpan) -> list[DomainEvent]:
-        """Return the events of the span's rows, skipping rows that cannot be decoded."""
+        """Decode the rows of the span, skipping rows that cannot be decoded."""
         readable_rows = _select_readable_rows(span)
         group_search = find_validation_groups(readable_rows, span.score_by_task)
         abort_rows = [row for row in readable_rows if row.kind == "TaskEndAborted"]
@@ -212,7 +218,7 @@ def _build_group_event(
 
 
 def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
-    """Return whether a quitting node is kicked out or slashed in the same transaction.
+    """Return whether a quit row belongs to a kickout or slash in the same transaction.
 
     The relay writes the row of the quit before the row that states the reason.
     """
@@ -232,10 +238,10 @@ def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
 
 
 class SilentMembers(NamedTuple):
-    """The end rows of the members of a group that did not answer; no row states their membership.
+    """The end rows of group members that did not answer.
 
-    `derived` are the rows of tasks that must be members according to the rows near them, and
-    `possible` the rows of tasks that may be members.
+    No row states that they are members. `derived` are the rows of tasks that must be members
+    according to the rows near them, and `possible` the rows of tasks that may be members.
     """
 
     derived: tuple[FeedRow, ...] = ()
@@ -248,13 +254,14 @@ def find_silent_members(
     abort_rows: Sequence[FeedRow],
     start_id_by_task: Mapping[str, int],
 ) -> SilentMembers:
-    """Return the silent members of a group; no task is a member of two groups.
+    """Find the members of a group that did not answer.
 
-    A member that timed out has no row in the transaction of its group, so its score of 0 is not
-    recorded there. The members of a group start at the same time, and the group closes after all
-    of them have ended. Therefore the silent member is the task with a timeout that started and
-    ended nearest to the group. The result depends only on stored rows with lower ids, which are
-    settled before the rows of the group (docs/explanation/feed.md#silent-members).
+    No task is a member of two groups. A member that timed out has no row in the transaction of its
+    group, so its score of 0 is not recorded there. The members of a group start at the same time,
+    and the group closes after all of them have ended. Therefore the silent member is the task with
+    a timeout that started and ended nearest to the group. The result depends only on stored rows
+    with lower ids, which are settled before the rows of the group
+    (docs/explanation/feed.md#silent-members).
 
     `abort_rows` are the rows of kind TaskEndAborted from `2 * SEARCH_IDS` ids before the group on,
     in order of ids. `start_id_by_task` contains the id of the start row of each task in this span.
@@ -325,11 +332,11 @@ def _collect_candidate_end_rows(
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
-    """Return the end rows before a group whose tasks may be silent members of the group.
+    """Return the end rows of tasks that may be silent members of a group.
 
-    The first value is a list of (total distance from the group, distance of the starts, row), with
-    distances in ids. The second value is True if a task that may be a member ended without a score
-    of 0. In this case no member can be derived.
+    These rows are before the group. The first value is a list of (total distance from the group,
+    distance of the starts, row), with distances in ids. The second value is True if a task that
+    may be a member ended without a score of 0. In this case no member can be derived.
     """
     timeout_candidates = list[tuple[int, int, FeedRow]]()
     has_inconclusive = False
@@ -360,7 +367,10 @@ def _collect_candidate_end_rows(
 def _find_ambiguous_end_rows(
     near_ends: Sequence[tuple[int, FeedRow]], missing_count: int
 ) -> list[FeedRow]:
-    """Return the candidates' end rows if they outnumber the missing members, else no rows."""
+    """Return the candidate end rows if there are more of them than missing members.
+
+    Otherwise, the list is empty.
+    """
     if len(near_ends) <= missing_count:
         return []
     max_distance = near_ends[missing_count - 1][0]

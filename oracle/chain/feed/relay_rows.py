@@ -1,4 +1,4 @@
-"""Decodes single rows of the Crynux relay's stream into events: the profile `crynux-relay`.
+"""Decodes single rows of the Crynux relay's stream into events (profile `crynux-relay`).
 
 See docs/explanation/feed.md#the-profile-crynux-relay. Validation groups consist of several rows;
 `relay_groups` finds them.
@@ -98,7 +98,7 @@ KNOWN_KINDS = frozenset({*_NODE_EVENT_TYPES, *_TASK_EVENT_TYPES, *_IGNORED_KINDS
 
 
 def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
-    """Return the event of one row at `position`, or None if its kind is ignored or unknown.
+    """Decode one row to an event at `position`, or None if its kind is ignored or unknown.
 
     Raises:
         ValueError: the row cannot be decoded; the message is one line.
@@ -126,9 +126,10 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
 
 
 def parse_row_arguments(row: FeedRow) -> Mapping[str, Any]:
-    """Return the row's arguments, or raise ValueError if they are invalid.
+    """Parse the row's arguments.
 
-    Arguments that name another task than the row are invalid.
+    Raises ValueError if they are invalid. Arguments that name another task than the row are
+    invalid.
     """
     if _exceeds_json_depth(row.args, _MAX_NESTING):
         raise ValueError(f"args: must not be nested deeper than {_MAX_NESTING} levels")
@@ -145,10 +146,10 @@ def parse_row_arguments(row: FeedRow) -> Mapping[str, Any]:
 
 
 def _exceeds_json_depth(text: str, max_depth: int) -> bool:
-    """Return whether a JSON text nests arrays and objects deeper than `max_depth`.
+    """Return whether a JSON text is nested deeper than `max_depth`.
 
-    The JSON parser is limited only by the remaining stack. Without this check, the stack depth of
-    the caller would determine whether a row can be decoded.
+    Both arrays and objects count. The JSON parser is limited only by the remaining stack. Without
+    this check, the stack depth of the caller would determine whether a row can be decoded.
     """
     if text.count("[") + text.count("{") <= max_depth:
         return False
@@ -162,14 +163,17 @@ def _exceeds_json_depth(text: str, max_depth: int) -> bool:
 
 
 def parse_task_key(row: FeedRow) -> TaskKey:
-    """Return the key of the row's task; raise ValueError if the row has no valid key."""
+    """Return the key of the row's task.
+
+    Raises ValueError if the row has no valid key.
+    """
     return TaskKey(_parse_hex(row.task, 32, "task_id_commitment"))
 
 
 def parse_abort_row(row: FeedRow) -> tuple[int, int, str]:
-    """Return an abort's reason, the task's last status, and the address that aborted the task.
+    """Parse an abort row: its reason, the task's last status, and the issuer's address.
 
-    Reason and status are the relay's numbers.
+    The issuer is the address that aborted the task. Reason and status are the relay's numbers.
 
     Raises:
         ValueError: the arguments are invalid.
@@ -186,12 +190,15 @@ def parse_abort_row(row: FeedRow) -> tuple[int, int, str]:
 
 
 def is_execution_timeout(reason: int, status: int) -> bool:
-    """Return whether an abort's reason and status mean that the node answered too late."""
+    """Return whether an abort means that the node answered too late.
+
+    The decision depends on the reason and the status of the abort.
+    """
     return reason == TIMEOUT and status in _RUNNING_STATUSES
 
 
 def _build_abort_event(row: FeedRow, position: Position) -> DomainEvent:
-    """Return a timeout if the relay penalises the abort, else an abort that blames no node.
+    """Build a timeout if the relay penalises the abort, otherwise an abort without blame.
 
     The node column of an abort's row is never read, because it contains the issuer of the abort.
     """
@@ -210,7 +217,10 @@ def _parse_node(row: FeedRow) -> Address:
 
 
 def _parse_running_node(row: FeedRow) -> Address:
-    """Return the node that runs the task; the row and its arguments must name the same node."""
+    """Return the node that runs the task.
+
+    The row and its arguments must name the same node.
+    """
     node = _parse_node(row)
     selected_node = parse_row_arguments(row).get("selected_node", node)
     if not isinstance(selected_node, str) or selected_node.lower() != node:

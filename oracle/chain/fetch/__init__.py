@@ -1,1 +1,1 @@
-"""Fetches windows of blocks, and chooses the endpoints and the sizes of ranges for them."""
+"""Fetches windows of blocks, choosing endpoints and range sizes."""

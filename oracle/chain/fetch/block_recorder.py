@@ -1,4 +1,4 @@
-"""Records blocks as an endpoint returns them, so that the chain can be replayed.
+"""Records blocks as an endpoint returns them, for replaying the chain later.
 
 The lines are in the format that devnet/fakechain/recordings/recording.py reads. For a block
 without relevant logs or calls, only the header is recorded. For any other block, all transactions
@@ -18,7 +18,7 @@ Line = dict[str, Any]
 
 
 def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
-    """Return the lines that record a window's blocks in a fixture file.
+    """Fetch the blocks of a window, and return them as lines for a fixture file.
 
     `endpoint` is the endpoint that returned the window.
 
@@ -59,7 +59,10 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
 def _fetch_receipt_lines(
     endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]
 ) -> dict[int, list[Line]]:
-    """Return each block's receipts as lines, or its relevant logs if receipts are unsupported."""
+    """Return each block's receipts as lines, or its logs if receipts are unsupported.
+
+    Only the relevant logs are returned.
+    """
     params = [[hex(number)] for number in blocks]
     try:
         receipts_by_block = endpoint.client.call_batch(
@@ -81,7 +84,7 @@ def _fetch_receipt_lines(
 
 
 def _format_log(log: Log) -> Line:
-    """Return the log as JSON in the format of an RPC response."""
+    """Return the log as JSON, in the format of an RPC response."""
     return {
         "address": log.address,
         "topics": list(log.topics),

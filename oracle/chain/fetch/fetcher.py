@@ -43,7 +43,7 @@ from oracle.telemetry.tracing import start_span
 
 @dataclass(frozen=True, slots=True)
 class BlockWindow:
-    """The relevant logs and calls in a block range, as reported by one endpoint.
+    """The relevant logs and calls in a block range, as one endpoint returned them.
 
     Logs are in order of (block, index). `first_parent` is the parent hash of the first block,
     which links the window to the previous one. `headers` contains every block of the range, or is
@@ -68,7 +68,7 @@ class BlockWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """The request for a window of blocks.
+    """A request for a window of blocks.
 
     `max_level` is the highest verification level to reach. With `with_headers`, every header is
     fetched with its parent link, and logs are requested by block hash. With `proves_all_blocks`,
@@ -85,7 +85,7 @@ class WindowRequest:
 
 @dataclass(frozen=True, slots=True)
 class WindowFetcher:
-    """Fetches windows of the logs and calls of one reader."""
+    """Fetches windows of the logs and calls that one reader decodes."""
 
     reader: EventReader
     query: LogQuery
@@ -95,7 +95,7 @@ class WindowFetcher:
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
-        """Return the window of the requested blocks, or of the first part of their range.
+        """Fetch the window of the requested blocks, or of the first part of their range.
 
         The window ends earlier if the chain has no blocks at the last heights, or if fewer headers
         fit into one batch. If the chain has no block at any of the heights, the window ends with
@@ -129,7 +129,9 @@ class WindowFetcher:
         return window
 
     def calibrate(self, endpoint: Endpoint) -> None:
-        """Determine from samples which header features are valid, before the first window is read.
+        """Sample headers to find out which of their features are valid.
+
+        This comes before the first window is read.
 
         Raises:
             RpcError: the endpoint does not return its newest headers.
@@ -138,7 +140,7 @@ class WindowFetcher:
         self.verifier.sampler.scan_chain_for_samples(endpoint)
 
     def needs_all_headers(self, max_level: VerificationLevel) -> bool:
-        """Return whether every header is needed to verify history up to this level.
+        """Return whether every header is needed to verify history at this level.
 
         The result may change when the calibration changes.
         """
@@ -148,10 +150,11 @@ class WindowFetcher:
         )
 
     def _fetch_window_by_range(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
-        """Fetch logs by range, and only the headers needed to check links and logs.
+        """Fetch logs by range, with only those headers that are needed for checks.
 
-        In a sample of windows, the logs of some blocks are also fetched by hash. If an endpoint
-        was found to omit logs of a range, its logs are not requested by range any more.
+        Headers are needed to check links and logs. In a sample of windows, the logs of some blocks
+        are also fetched by hash. If an endpoint was found to omit logs of a range, its logs are
+        not requested by range any more.
         """
         blocks, limits = request.blocks, endpoint.limits
         if limits.omits_logs:
@@ -196,7 +199,7 @@ class WindowFetcher:
         )
 
     def _fetch_linked_window(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
-        """Fetch every header, its transactions if calls are watched, and the logs."""
+        """Fetch all headers and logs, and the transactions if calls are watched."""
         max_blocks = (
             MAX_BLOCKS_WITH_HEADERS
             if request.with_headers or self.reader.selectors
@@ -250,7 +253,7 @@ class WindowFetcher:
         )
 
     def _fetch_header_chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
-        """Fetch linked headers, or use the known newest header if no other header is needed."""
+        """Fetch linked headers, or reuse the newest header if it is the only one needed."""
         with_transactions = bool(self.reader.selectors)
         newest_header = take_newest_header(endpoint)
         if (
@@ -326,7 +329,7 @@ def _resolve_watched_call_outcomes(verified_window: VerifiedWindow) -> list[Call
 def _select_blocks_to_prove(
     request: WindowRequest, verified_window: VerifiedWindow
 ) -> Collection[int]:
-    """Return the blocks that must be proven even if they have no logs or calls."""
+    """Return the blocks to prove even if they have no logs or calls."""
     if request.proves_all_blocks:
         return {header.block.number for header in verified_window.headers}
     if request.with_headers or verified_window.returned_logs is None:
@@ -343,12 +346,12 @@ def _select_blocks_to_prove(
 
 
 def _limit_request_to_header_batch(request: WindowRequest) -> WindowRequest:
-    """Return the request limited to the blocks whose headers can be fetched in one batch."""
+    """Limit a request to the blocks whose headers fit into one batch."""
     return replace(request, blocks=request.blocks.take_first(MAX_BLOCKS_WITH_HEADERS))
 
 
 def _check_block_unchanged(endpoint: Endpoint, expected_block: BlockRef) -> None:
-    """Raise RpcError if the hash of a block changed while its logs were read."""
+    """Raise RpcError if a block's hash changed while its logs were read."""
     current_header = endpoint.get_header(expected_block.number)
     if current_header is None or current_header.hash != expected_block.hash:
         message = f"block {expected_block.number} changed while its logs were read"
@@ -366,17 +369,23 @@ def _count_verified_blocks(window: BlockWindow, verified_window: VerifiedWindow)
 
 
 def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log, whose blocks the endpoint may have pruned."""
+    """Return the heights before the first log.
+
+    The endpoint may have pruned the blocks at these heights.
+    """
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 
 def sample_heights(heights: range) -> set[int]:
-    """Return a few evenly spread heights, so that one of them probably has transactions."""
+    """Return a few evenly spaced heights.
+
+    One of their blocks probably has transactions.
+    """
     return set(heights[:: max(1, len(heights) // SAMPLED_HEADERS)])
 
 
 def select_heights_to_recheck(blocks: BlockRange, logs: Sequence[Log]) -> set[int]:
-    """Return the heights at which logs are fetched again as a check.
+    """Select the heights at which logs are fetched again as a check.
 
     Most of them are after the last log, because a truncated response lacks its end.
     """

@@ -1,4 +1,4 @@
-"""Stores the learned limits of endpoints for later runs, and restores them.
+"""Stores the limits learned about endpoints, and restores them in later runs.
 
 See docs/explanation/ingest.md#ranges.
 """
@@ -27,13 +27,13 @@ class LimitStore:
     capability_store: CapabilityStore | None
 
     def restore_limits(self) -> None:
-        """Restore the stored limits, once for each endpoint."""
+        """Restore the stored limits of each endpoint, only once."""
         for endpoint in self.endpoints:
             if not endpoint.limits.is_loaded:
                 endpoint.limits = self._load_limits(endpoint.name)
 
     def store_limits(self, endpoint: Endpoint) -> None:
-        """Store new limits, and move an endpoint that omits logs behind the others."""
+        """Store new limits, and deprioritise an endpoint that omits logs."""
         limits = endpoint.limits
         for name, value in describe_limits(limits).items():
             if limits.stored_facts.get(name) == value:
@@ -45,7 +45,7 @@ class LimitStore:
                 self.capability_store.save_fact(endpoint.name, name, value, DAY)
 
     def collect_facts(self) -> dict[str, dict[str, str]]:
-        """Return the learned limits by endpoint name, in the format of a CapabilityStore."""
+        """Return the learned limits by endpoint name, in CapabilityStore format."""
         return {endpoint.name: describe_limits(endpoint.limits) for endpoint in self.endpoints}
 
     def _load_limits(self, endpoint_name: str) -> LearnedLimits:
@@ -82,7 +82,10 @@ def describe_limits(limits: LearnedLimits) -> dict[str, str]:
 
 
 def lower_block_limit(endpoint: Endpoint, facts: dict[str, str]) -> None:
-    """Apply the block limit that another process learned, if that limit is lower."""
+    """Lower an endpoint's block limit to the limit that another process learned.
+
+    A higher limit is ignored.
+    """
     max_blocks = facts.get(_MAX_BLOCKS_FACT, "")
     if max_blocks.isdecimal() and int(max_blocks) >= 1:
         endpoint.limits.range_sizer.limit = min(endpoint.limits.range_sizer.limit, int(max_blocks))

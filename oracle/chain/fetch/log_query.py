@@ -1,4 +1,4 @@
-"""Queries one endpoint for logs until all are returned (docs/explanation/ingest.md#ranges).
+"""Queries an endpoint until all logs are returned (docs/explanation/ingest.md#ranges).
 
 If the endpoint refuses a range because of its size, the range is split, if necessary down to one
 block. The logs of a single block that is still too large are read from its receipts, or requested
@@ -49,7 +49,10 @@ _NO_REFUSAL = RpcError("", ErrorKind.UNKNOWN, "")
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Queries endpoints for the logs of one filter; `clock` counts seconds."""
+    """Queries endpoints for the logs of one filter.
+
+    `clock` counts seconds.
+    """
 
     log_filter: LogFilter
     clock: Callable[[], float]
@@ -62,7 +65,7 @@ class LogQuery:
         splits_on_unknown_error: bool = True,
         max_timeouts: int = _MAX_TIMEOUTS,
     ) -> list[Log]:
-        """Return the validated logs of these blocks, in order.
+        """Fetch the logs of these blocks, validated and in order.
 
         After an unknown error, the range is split only with `splits_on_unknown_error`, because
         another endpoint may understand the request. `max_timeouts` is the number of further
@@ -105,7 +108,7 @@ class LogQuery:
         splits_on_unknown_error: bool,
         max_timeouts: int,
     ) -> list[Log]:
-        """Return the logs of a refused range from smaller ranges, or raise the original error."""
+        """Fetch the logs of a refused range in smaller ranges, or raise the original error."""
         max_timeouts -= isinstance(error, RpcTimeoutError)
         is_unknown = error.kind is ErrorKind.UNKNOWN
         if error.kind not in DIVISIBLE or (is_unknown and not splits_on_unknown_error):
@@ -131,7 +134,7 @@ class LogQuery:
     def fetch_logs_by_block_hash(
         self, endpoint: Endpoint, blocks: Sequence[BlockRef], *, is_proof_pending: bool = True
     ) -> list[Log] | None:
-        """Return the logs of exactly these blocks, requested by hash.
+        """Fetch the logs of exactly these blocks, by block hash.
 
         The result is None if the endpoint cannot serve logs by hash. If the number of a block's
         logs may be a silent limit, the logs are compared with the receipts. With
@@ -184,7 +187,7 @@ class LogQuery:
         sampled_blocks: Sequence[BlockRef],
         logs: Sequence[Log],
     ) -> bool:
-        """Return whether a query of a range omits logs that the endpoint returns by block hash.
+        """Return whether a range query omits logs that are returned by block hash.
 
         The result is False if the endpoint does not serve logs by block hash.
 
@@ -205,7 +208,7 @@ class LogQuery:
         return True
 
     def rejects_unknown_blocks(self, endpoint: Endpoint) -> bool:
-        """Return whether the endpoint returns an error for an unknown block.
+        """Return whether the endpoint answers with an error for an unknown block.
 
         The request is sent only once.
 
@@ -274,9 +277,10 @@ class LogQuery:
     def _complete_logs_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
-        """Return the logs in the block's receipts if they outnumber `logs`, else `logs`.
+        """Return the block's logs from receipts if these are more numerous than `logs`.
 
-        The result is also `logs` if the endpoint serves no receipts; the block is then unproven.
+        Otherwise, the result is `logs`. The result is also `logs` if the endpoint serves no
+        receipts; the block is then unproven.
         """
         try:
             receipt_logs = self._fetch_logs_from_receipts(endpoint, block, _NO_REFUSAL)
@@ -287,7 +291,7 @@ class LogQuery:
     def _select_fuller_logs(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the longer of two log lists that the same query returned."""
+        """Return the longer of two log lists from the same query."""
         if len(second_logs) < len(logs):
             return logs
         missing_logs = _find_missing_logs(second_logs, logs)
@@ -311,7 +315,10 @@ class LogQuery:
     def _fetch_single_block_logs(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Fetch a block's logs from its receipts, or by topic, if they exceed one response."""
+        """Fetch the logs of a block that has too many for one response.
+
+        The logs are fetched from its receipts or by topic.
+        """
         try:
             return self._fetch_logs_from_receipts(endpoint, block, original_error)
         except RpcError as error:
@@ -339,7 +346,7 @@ class LogQuery:
     def _fetch_logs_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, original_error: RpcError
     ) -> list[Log]:
-        """Fetch one block's logs from its receipts, if the endpoint serves receipts."""
+        """Fetch a block's logs from its receipts, if the endpoint serves receipts."""
         WINDOW_SPLITS.labels("one block").inc()
         try:
             header: FullHeader = fetch_required_headers(endpoint, [block.first])[block.first]
@@ -382,7 +389,7 @@ _TIMESTAMP_MISMATCH_WARNING = RepeatedWarning("log_timestamp_mismatch")
 
 
 def set_log_timestamps(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
-    """Set each log's time to the timestamp of its block header, and compare the block hashes.
+    """Set each log's time from its block header, and compare the block hashes.
 
     The timestamp of the header is used, because it can be proven and all endpoints return it.
 

@@ -1,4 +1,4 @@
-"""Distinguishes heights at which the chain has no block from blocks that an endpoint lacks.
+"""Distinguishes heights that the chain skipped from blocks that an endpoint lacks.
 
 The chain has skipped a height if the parent of the next block is below this height. It is no proof
 if an endpoint returns no block at the height. See docs/explanation/ingest.md#skipped-heights.
@@ -30,7 +30,7 @@ _MAX_ROUNDS = 64
 def fetch_linked_headers_or_next(
     endpoint: Endpoint, blocks: BlockRange, calibration: Calibration, *, with_transactions: bool
 ) -> list[FullHeader]:
-    """Return the linked blocks of a range, or the next block if the range has none.
+    """Return the linked headers of a range, or the next header if the range has no block.
 
     If heights are missing before the first block, the chain has skipped them, because the parent
     of the first block is below the range. Blocks that are missing after the last block will be
@@ -59,9 +59,9 @@ def fetch_linked_headers_or_next(
 
 
 def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
-    """Return all blocks of the range, linked by parent hash, without skipped heights.
+    """Return all blocks of the range, linked by parent hash.
 
-    The result is empty if all heights were skipped.
+    Skipped heights are left out. The result is empty if all heights were skipped.
 
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
@@ -79,7 +79,7 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
 
 
 def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
-    """Return the endpoint's highest block number.
+    """Fetch the number of the endpoint's highest block.
 
     The endpoint is queried only if its highest known block is below `required_height`.
 
@@ -93,7 +93,7 @@ def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
 
 
 def check_endpoint_has_height(endpoint: Endpoint, height: int) -> None:
-    """Check that the endpoint has reached a height.
+    """Check that the endpoint's chain has reached a height.
 
     Call this before a query, because endpoints return empty results above their head instead of
     errors.
@@ -109,9 +109,10 @@ def check_endpoint_has_height(endpoint: Endpoint, height: int) -> None:
 def _fetch_neighbour_headers(
     endpoint: Endpoint, skipped_range: BlockRange
 ) -> tuple[FullHeader, FullHeader]:
-    """Return the blocks directly before and after skipped heights, proven by parent hashes.
+    """Fetch the headers directly before and after skipped heights.
 
-    The block after the gap is found from any block above it, by following the parent hashes.
+    Parent hashes prove both of them. The block after the gap is found from any block above it, by
+    following the parent hashes.
 
     Raises:
         RpcError: the endpoint has no block above the range, has a block inside it, or gives no
@@ -135,7 +136,7 @@ def _fetch_neighbour_headers(
 
 
 def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
-    """Return the block at this height, or the last block below a skipped height.
+    """Fetch the block at this height, or the last block below it if it was skipped.
 
     Raises:
         RpcError: the endpoint lacks the block, or gives no usable answer.
@@ -148,7 +149,7 @@ def fetch_block_at_or_below(endpoint: Endpoint, height: int) -> BlockRef:
 
 
 def fetch_parent_header(endpoint: Endpoint, child: FullHeader) -> FullHeader:
-    """Return a block's parent, fetched by its hash.
+    """Fetch the parent of a block by its hash.
 
     Raises:
         RpcError: the endpoint lacks the parent, the parent is not below its child, or the answer
@@ -168,7 +169,7 @@ def fetch_parent_header(endpoint: Endpoint, child: FullHeader) -> FullHeader:
 def _fetch_lowest_header_above(
     endpoint: Endpoint, skipped_range: BlockRange, highest_number: int
 ) -> FullHeader:
-    """Return the block that ends the gap above `skipped_range`.
+    """Fetch the header of the block that ends the gap above `skipped_range`.
 
     There is no block at the height directly below the returned block. Its own height is at most
     `highest_number`. It is nearly always the lowest block above the range.
@@ -188,7 +189,7 @@ def _fetch_lowest_header_above(
 
 
 def _select_probe_heights(lower_height: int, highest_number: int) -> Sequence[int]:
-    """Return heights above `lower_height` in growing steps, and the highest height."""
+    """Select heights at growing distances above `lower_height`, and the highest height."""
     steps = [
         *range(1, _MAX_SINGLE_STEPS),
         *(1 << power for power in range(4, highest_number.bit_length() + 1)),

@@ -1,4 +1,4 @@
-"""Fetches windows from any endpoint that returns them completely, and verifies them.
+"""Fetches and verifies windows from any endpoint that returns them completely.
 
 If an endpoint contradicts its own headers, or omits logs that another endpoint has, the window is
 read from the next endpoint. If an answer contradicts a header feature that is proven for the
@@ -52,7 +52,7 @@ _MAX_ROUNDS = 4
 
 
 class WindowSource:
-    """Fetches the windows of one reader; thread-safe."""
+    """Fetches the windows of one reader, and is thread-safe."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class WindowSource:
         self._last_endpoint = next(iter(endpoints))
 
     def limit_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
-        """Return the longest first part of the range that fits into one window."""
+        """Return the longest part of the range, from its start, that fits into one window."""
         max_blocks = MAX_BLOCKS
         if with_headers or self._reads_transactions:
             max_blocks = MAX_BLOCKS_WITH_HEADERS
@@ -104,7 +104,7 @@ class WindowSource:
         return self._last_endpoint.limits.range_sizer.limit_range(blocks, max_blocks=max_blocks)
 
     def fetch_window(self, blocks: BlockRange, *, with_headers: bool) -> BlockWindow:
-        """Return the window of these blocks, verified as far as the policy requires.
+        """Fetch the window of these blocks, verified as the policy requires.
 
         Raises:
             TransientError: no endpoint gives a complete and consistent answer.
@@ -115,7 +115,7 @@ class WindowSource:
         return self._fetch_from_any_endpoint(WindowRequest(blocks, reads_every_header, max_level))
 
     def fetch_history_window(self, blocks: BlockRange, endpoint_name: str) -> BlockWindow:
-        """Return a verified window of final blocks, read from one endpoint.
+        """Fetch a verified window of final blocks from one endpoint.
 
         Raises:
             TransientError: the endpoint gives no complete and consistent answer.
@@ -126,24 +126,27 @@ class WindowSource:
         return self._fetch_from_any_endpoint(request, only_endpoint=endpoint_name)
 
     def collect_facts(self) -> dict[str, dict[str, str]]:
-        """Return the learned limits by endpoint name; facts about the chain have the name ""."""
+        """Return the learned limits by endpoint name.
+
+        Facts about the chain have the name "".
+        """
         self._limit_store.restore_limits()
         return {"": self.calibration.collect_facts(), **self._limit_store.collect_facts()}
 
     def is_calibrated(self) -> bool:
-        """Return whether enough samples were taken for the verification of history."""
+        """Return whether there are enough samples to verify history."""
         is_wanted = self.policy.get_max_level(is_history=True) >= VerificationLevel.BLOOMED
         return not is_wanted or not self.calibration.needs_any_samples(
             self._verifier.sampler.features
         )
 
     def discard_stale_headers(self, latest_block: BlockRef) -> None:
-        """Discard the newest header of each endpoint whose head is not `latest_block`."""
+        """Discard every endpoint's newest header unless its block is `latest_block`."""
         for endpoint in self._endpoints:
             endpoint.discard_newest_header(expected_hash=latest_block.hash)
 
     def fetch_head_window(self, endpoint: Endpoint, blocks: BlockRange) -> BlockWindow:
-        """Return the window of these blocks, with headers, from this endpoint only.
+        """Fetch the window of these blocks, with headers, from this endpoint only.
 
         Raises:
             RpcError: the endpoint gives no complete and consistent answer.
@@ -160,7 +163,10 @@ class WindowSource:
         endpoint_name: str | None,
         excluded_endpoint: str | None,
     ) -> BlockWindow:
-        """Fetch blocks again and verify them; see `ChainSource.fetch_verified_window`."""
+        """Fetch blocks again and verify them.
+
+        See `ChainSource.fetch_verified_window`.
+        """
         max_level = min(level, VerificationLevel.PROVEN)
         first_range = self.limit_range_to_one_fetch(blocks, level)
         request = WindowRequest(
@@ -180,21 +186,24 @@ class WindowSource:
         )
 
     def limit_range_to_one_fetch(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
-        """Return the first part of the range that `fetch_verified_window` reads in one call."""
+        """Return the first part of the range, as long as one fetch can verify.
+
+        `fetch_verified_window` reads it in one call.
+        """
         if level < VerificationLevel.PINNED:
             return self.limit_range(blocks, with_headers=False)
         return blocks.take_first(MAX_BLOCKS_WITH_HEADERS)
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that the policy and the chain permit at present."""
+        """Return the highest level that the policy and the chain currently allow."""
         return self._verifier.get_max_allowed_level(self.policy.get_max_level(is_history=False))
 
     def get_reachable_level(self) -> VerificationLevel:
-        """Return the highest level that the policy permits and that the chain may reach later."""
+        """Return the highest level that the policy allows and the chain may reach later."""
         return self._verifier.get_reachable_level(self.policy.get_max_level(is_history=False))
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every block of history reaches at present."""
+        """Return the level that every block of history currently reaches."""
         return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))
 
     def find_level_shortfall(self) -> LevelShortfall | None:
@@ -223,7 +232,7 @@ class WindowSource:
         return LevelShortfall(wanted_level, lower_level, unsupported_features, unproven_below)
 
     def calibrate(self) -> None:
-        """Sample the chain's headers, unless enough samples exist or were taken recently.
+        """Sample the chain's headers, unless there are enough or recent samples.
 
         Raises:
             TransientError: no endpoint returns its newest headers.
@@ -233,7 +242,7 @@ class WindowSource:
             self._endpoints.run_with_endpoint(self._fetcher.calibrate)
 
     def has_linked_headers(self, endpoint_name: str, blocks: BlockRange) -> bool:
-        """Return whether the headers that an endpoint returns for a range are linked and valid.
+        """Return whether an endpoint's headers for a range are linked and valid.
 
         A header is valid if it hashes to its block hash. The blocks directly before and after the
         range are included if the endpoint has them.
@@ -304,7 +313,10 @@ class WindowSource:
     def _fetch_from_endpoint(
         self, endpoint: Endpoint, *, request: WindowRequest, errors: list[RpcError]
     ) -> BlockWindow:
-        """Fetch a window from this endpoint, adding an error to `errors` before raising."""
+        """Fetch a window from this endpoint, and collect the error if this fails.
+
+        The error is added to `errors` and raised.
+        """
         try:
             return self._fetcher.fetch_window(endpoint, request)
         except RpcError as error:
@@ -337,7 +349,7 @@ class WindowSource:
     def _mark_contradicted_features_unsupported(
         self, contradictions: Sequence[ContradictionError]
     ) -> None:
-        """Mark an unproven feature as unsupported if all providers contradict it in the same way.
+        """Mark an unproven feature as unsupported if all providers contradict it alike.
 
         A feature that blocks have proven stays proven, even if all providers contradict it.
         """
@@ -374,7 +386,7 @@ class WindowSource:
         )
 
     def _iterate_proven_endpoints(self, endpoints: Iterable[Endpoint]) -> Iterator[Endpoint]:
-        """Yield the endpoints that are proven to be on the configured chain."""
+        """Yield the endpoints that have been proven to serve the configured chain."""
         for endpoint in endpoints:
             try:
                 self._endpoints.prove_chain(endpoint)
@@ -383,7 +395,7 @@ class WindowSource:
             yield endpoint
 
     def _find_other_providers(self, endpoint_to_exclude: Endpoint) -> set[str]:
-        """Return the other providers that have an endpoint that is not quarantined."""
+        """Return the other providers with at least one endpoint that is not quarantined."""
         return {
             endpoint.provider
             for endpoint in self._endpoints
@@ -416,9 +428,9 @@ def _build_lowest_block_refusal(contradictions: Sequence[ContradictionError]) ->
 def _build_undecided_refusal(
     error: CalibrationUndecidedError, first_block: int
 ) -> BlockRefusedError:
-    """Return a refusal of the window that starts at `first_block`.
+    """Return a refusal of a window because another provider has not answered yet.
 
-    The window is refused until another provider answers.
+    The window starts at `first_block`. The window is refused until another provider answers.
     """
     block_hash = Hash(error.block_hash)
     return BlockRefusedError(BlockRefusal(first_block, block_hash, CALIBRATION_CHECK, str(error)))

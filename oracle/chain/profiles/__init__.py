@@ -1,1 +1,1 @@
-"""Loads and compiles profiles, which are TOML files that define how contracts are read."""
+"""Loads and compiles profiles: TOML files that define how contracts are read."""

@@ -1,4 +1,4 @@
-"""Decodes logs and calls into events, according to the profile of the network."""
+"""Decodes logs and calls into events, as defined by the network's profile."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -30,7 +30,10 @@ from oracle.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class DecodedEvents:
-    """The events decoded from logs and calls, each list in order of position."""
+    """The events decoded from logs and calls.
+
+    Each list is in order of position.
+    """
 
     events: list[DomainEvent]
     contract_events: list[ContractEvent]
@@ -43,7 +46,7 @@ _SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENTS = range(3)
 
 
 class _Route(NamedTuple):
-    """The decoder of a contract's event or function, and the kind of result that it returns."""
+    """The decoder of a contract's event or function, and the kind of its result."""
 
     decode: Callable[..., Any]
     result_kind: int
@@ -54,15 +57,15 @@ _NO_ROUTES: dict[Any, _Route] = {}
 
 
 class EventReader:
-    """Decodes the logs and calls of one network's contracts; never queries the chain.
+    """Decodes the logs and calls of one network's contracts.
 
-    `addresses` and `topics` are in lower case, as in `eth_getLogs`. `selectors` are the selectors
-    (`0x` and 8 hex digits) of the functions whose calls are read, by contract; the mapping is
-    empty if logs are sufficient.
+    The reader never queries the chain. `addresses` and `topics` are in lower case, as in
+    `eth_getLogs`. `selectors` are the selectors (`0x` and 8 hex digits) of the functions whose
+    calls are read, by contract; the mapping is empty if logs are sufficient.
     """
 
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
-        """Create a reader of the contracts at these addresses, with the name of each contract.
+        """Create a reader for named contracts at these addresses.
 
         They are the contracts of the profile, and if configured the oracle contract, its timelock
         and the objections contract.
@@ -105,7 +108,7 @@ class EventReader:
         timelock_address: str | None = None,
         objections_address: str | None = None,
     ) -> Self:
-        """Return the reader of a profile (`load_profile`) for contracts at these addresses.
+        """Create the reader of a profile (`load_profile`) for contracts at these addresses.
 
         Addresses that the profile itself contains may be left out. `timelock_address` is the
         timelock that administers the oracle contract, or None.
@@ -139,20 +142,21 @@ class EventReader:
         return cls(loaded_profile, contract_by_address)
 
     def with_feed(self, feed: RelayReader) -> Self:
-        """Return a copy of this reader that also includes a feed reader."""
+        """Return a copy of this reader that also reads a feed."""
         reader = copy(self)
         reader.feed = feed
         reader.identity = f"{self.identity} beside {feed.identity}"
         return reader
 
     def get_event_name(self, topic: str) -> str:
-        """Return the name of a known event by its first topic."""
+        """Return the name of a known event, given its first topic."""
         return next(iter(self._by_topic[topic].values())).name
 
     def decode_rows(self, logs: Sequence[Log], calls: Sequence[Call]) -> DecodedEvents:
-        """Return the events of the logs and calls, in order of position; unknown rows are skipped.
+        """Decode logs and calls to events, in order of position.
 
-        Reverted calls yield no event. Known rows that cannot be decoded are in `dead_letters`.
+        Unknown rows are skipped. Reverted calls yield no event. Known rows that cannot be decoded
+        are in `dead_letters`.
         """
         get_routes = self._by_topic.get
         decoded_events = DecodedEvents([], [])
@@ -180,9 +184,9 @@ class EventReader:
         return decoded_events
 
     def _decode_calls(self, calls: Sequence[Call], decoded_events: DecodedEvents) -> None:
-        """Append the events of successful calls, because reverted calls have no effect.
+        """Append the events of successful calls.
 
-        See docs/explanation/crynux.md#vsstask-contracts.
+        Reverted calls have no effect. See docs/explanation/crynux.md#vsstask-contracts.
         """
         if not self._by_selector:
             return
@@ -206,7 +210,7 @@ def _build_dead_letter(row: Log | Call, index: int, name: str, error: ValueError
 
 
 def _build_log_routes(contract: Contract) -> dict[str, _Route]:
-    """Return the route of each event, by its first topic."""
+    """Return the route for each event, keyed by its first topic."""
     signatures_by_topic: dict[str, list[MappedSignature]] = {}
     for mapped_signature in contract.events:
         signatures_by_topic.setdefault(mapped_signature.signature.digest, []).append(
@@ -233,9 +237,10 @@ def _build_route(mapped_signatures: Sequence[MappedSignature]) -> _Route:
 def _build_overload_reader(
     mapped_signatures: Sequence[MappedSignature],
 ) -> Callable[[Log], list[DomainEvent]]:
-    """Return a reader of events with equal first topics but different topic counts or lengths.
+    """Return a reader for overloaded events, which have the same first topic.
 
-    See tests/faults/ingest/cases.toml#64.
+    Their logs differ in the number of topics or in their length. See
+    tests/faults/ingest/cases.toml#64.
     """
     signature_by_shape = {
         (
@@ -289,7 +294,7 @@ def _wrap_in_list_reader(
 
 
 def _build_timelock_routes(contract_by_address: Mapping[Address, str]) -> dict[str, _Route]:
-    """Return the routes of the oracle contract's timelock."""
+    """Return the routes for the oracle contract's timelock."""
     oracle = next(address for address, name in contract_by_address.items() if name == ORACLE_NAME)
     return {
         event.digest: _Route(read_log, _ORACLE_EVENTS, event.name)
@@ -305,9 +310,10 @@ def _parse_contract_address(contract: str, address_text: str) -> Address:
 
 
 def restrict_reader_to_scope(reader: EventReader, scope: IngestScope) -> EventReader:
-    """Return a copy of the reader whose addresses, topics and selectors are limited to this scope.
+    """Return a copy of the reader that is limited to this scope.
 
-    The copy is used only to fetch rows. The full reader decodes them.
+    The scope limits its addresses, topics and selectors. The copy is used only to fetch rows. The
+    full reader decodes them.
     """
     restricted_reader = copy(reader)
     restricted_reader.addresses = tuple(

@@ -1,4 +1,4 @@
-"""The data model of a profile, which defines how events and calls map to domain events.
+"""The data model of a profile, which maps contract events and calls to domain events.
 
 A profile is a TOML file, either shipped or the user's own (docs/how-to/add-a-network.md).
 `profile_loader` reads it.
@@ -23,7 +23,7 @@ Literal = bool | int | str
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """The source of a field's value: arguments, or a constant.
+    """Where a field's value comes from: from arguments or from a constant.
 
     Several `arguments`, or one argument with `is_list`, are combined into a list. `enum` is the
     name of the table that maps a number or text to an enumeration value. A constant has no
@@ -39,7 +39,7 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class EventMapping:
-    """One domain event that an event or a call yields if its arguments match the conditions.
+    """How an event or a call becomes a domain event, if its arguments match conditions.
 
     `key` is the position in the file. `event_type` is None if the mapping yields no event on
     purpose. `when` contains the permitted values of arguments, and `unless` the excluded values.
@@ -66,11 +66,11 @@ class EnumMapping:
 
 
 class MappedSignature(NamedTuple):
-    """An event or function with its mappings, in order, and their compiled decoder.
+    """An event or function with its mappings and their compiled decoder.
 
-    `decode` returns one event, or a list if `returns_list`, and raises ValueError for a row that
-    cannot be decoded. `data_length` is the length of the log's data in characters, or None if it
-    varies.
+    The mappings are in order. `decode` returns one event, or a list if `returns_list`, and raises
+    ValueError for a row that cannot be decoded. `data_length` is the length of the log's data in
+    characters, or None if it varies.
     """
 
     signature: AbiSignature
@@ -82,9 +82,10 @@ class MappedSignature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One contract of a profile; `address` and `start_block` are None if the profile lacks them.
+    """One contract of a profile.
 
-    `is_proxy` is whether the contract's code is at another address, so that it cannot be checked.
+    `address` and `start_block` are None if the profile lacks them. `is_proxy` is whether the
+    contract's code is at another address, so that it cannot be checked.
     """
 
     name: str
@@ -106,7 +107,10 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The token in which a network's fees and stakes are shown; `decimals` is as in ERC-20."""
+    """The token in which a network shows fees and stakes.
+
+    `decimals` is as in ERC-20.
+    """
 
     symbol: str = "tokens"
     decimals: int = 18
@@ -136,7 +140,7 @@ class Profile:
 
     @property
     def event_types(self) -> frozenset[type[DomainEvent]]:
-        """Every type of event that the profile can yield."""
+        """Every type of event that the profile can produce."""
         return frozenset(
             mapping.event_type
             for contract in self.contracts.values()
@@ -146,7 +150,7 @@ class Profile:
 
     @property
     def fields_by_event_type(self) -> dict[type[DomainEvent], frozenset[str]]:
-        """The fields that the profile fills, for every type of event that it can yield."""
+        """The fields that the profile fills, for each type of event that it can produce."""
         fields_by_type: dict[type[DomainEvent], frozenset[str]] = {}
         for contract in self.contracts.values():
             for mapping in contract.mappings:
@@ -159,5 +163,5 @@ class Profile:
 
     @property
     def reads_calls(self) -> bool:
-        """Whether whole blocks are needed, because some data is contained only in calls."""
+        """Whether whole blocks must be read, because some data occurs only in calls."""
         return any(contract.calls for contract in self.contracts.values())

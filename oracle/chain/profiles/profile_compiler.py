@@ -1,4 +1,4 @@
-"""Compiles the mappings of an event or function into one decoder function.
+"""Compiles the mappings of an event or function into one decoding function.
 
 The lookup of arguments, the conversion of enums and the construction of events are closures that
 are built once. Therefore a mapping in a file is as fast as a decoder that is written by hand.
@@ -53,7 +53,10 @@ ENUM_CLASS_BY_FIELD: Mapping[str, type[StrEnum]] = {
 
 
 class _EnumTable(dict[Literal, StrEnum | None]):
-    """A table of enumeration values; a missing key returns a default or raises MalformedError."""
+    """A table of enumeration values.
+
+    A missing key returns a default or raises MalformedError.
+    """
 
     def __init__(self, key: str, word_by_literal: Mapping[Literal, StrEnum | None]) -> None:
         super().__init__(word_by_literal)
@@ -62,7 +65,7 @@ class _EnumTable(dict[Literal, StrEnum | None]):
         self._default: StrEnum | None = None
 
     def set_default(self, default: StrEnum | None) -> None:
-        """Set the value that is returned for keys that are not in the table."""
+        """Set the value to return for keys that are not in the table."""
         self._has_default, self._default = True, default
 
     def __missing__(self, value: Literal) -> StrEnum | None:
@@ -74,7 +77,9 @@ class _EnumTable(dict[Literal, StrEnum | None]):
 def build_enum_getter(
     enum: EnumMapping, field_name: str, typed_value: TypedValue, get_block: Getter
 ) -> Getter:
-    """Return the getter of an enum field, whose table depends on the block number.
+    """Return the getter of an enum field.
+
+    The enum's table depends on the block number.
 
     Raises:
         ValueError: the enum's words or input type do not fit the field or value.
@@ -147,7 +152,10 @@ _get_block_number: Getter = itemgetter(-1)
 
 @dataclass(slots=True)
 class MappingCompiler:
-    """Compiles the mappings of one profile, and collects faults, each as `key: what is wrong`."""
+    """Compiles the mappings of one profile, and collects faults.
+
+    Each fault has the form `key: what is wrong`.
+    """
 
     enums: Mapping[str, EnumMapping]
     faults: list[str] = field(default_factory=list)
@@ -155,7 +163,7 @@ class MappingCompiler:
     def compile_event(
         self, signature: AbiSignature, mappings: Sequence[EventMapping]
     ) -> MappedSignature | None:
-        """Return the event with the decoder of its logs, or None if there is a fault."""
+        """Compile an event with a decoder for its logs, or return None if it has a fault."""
         try:
             plan = build_decoder_plan(
                 signature, collect_argument_names(_iterate_argument_paths(mappings))
@@ -175,7 +183,7 @@ class MappingCompiler:
     def compile_call(
         self, signature: AbiSignature, mappings: Sequence[EventMapping]
     ) -> MappedSignature | None:
-        """Return the function and the decoder of its calls, or None if the mapping is invalid."""
+        """Compile a function with a decoder for its calls, or return None if it has a fault."""
         try:
             split_call, inputs = build_call_splitter(signature)
         except ValueError as error:
@@ -223,7 +231,7 @@ def _append_block_number_to_parts(split_log: LogSplitter) -> LogSplitter:
 def _build_multi_mapping_reader(
     readers: Sequence[_MappingReader], split_row: _RowSplitter
 ) -> Callable[[Any], Any]:
-    """Return a reader that applies every matching mapping in order.
+    """Return a reader that applies all matching mappings, in order.
 
     The reader raises MalformedError if no mapping matches.
     """
@@ -246,14 +254,14 @@ def _build_multi_mapping_reader(
 
 @dataclass(frozen=True, slots=True)
 class _FieldCompiler:
-    """Compiles the field getters and conditions of one event or function."""
+    """Compiles the field getters and the conditions of one event or function."""
 
     compiler: MappingCompiler
     inputs: InputValues
     split_row: _RowSplitter
 
     def build_event_reader(self, mapping: EventMapping) -> RecordReader | None:
-        """Return a function that builds a mapping's event from a log or call, or None.
+        """Return a function that builds the mapping's event from a log or call.
 
         The result is None if the mapping yields no event, or if it has a fault.
         """
@@ -268,7 +276,7 @@ class _FieldCompiler:
     def _build_field_getters(
         self, mapping: EventMapping, event_type: type[DomainEvent]
     ) -> dict[str, Getter]:
-        """Return the getter of every event field that the mapping fills."""
+        """Return a getter for every event field that the mapping fills."""
         field_kinds = get_field_kinds(event_type)
         required_fields = set(get_required_fields(event_type))
         for name in required_fields - mapping.value_by_field.keys():
@@ -317,7 +325,10 @@ class _FieldCompiler:
         return build_field_getter(name, typed_value)
 
     def build_conditions(self, mapping: EventMapping) -> list[_Condition]:
-        """Return a mapping's conditions as functions that test the parts of a log or call."""
+        """Return a mapping's conditions as functions.
+
+        Each function tests the parts of a log or call.
+        """
         conditions = [self._build_condition(mapping, "when", path) for path in mapping.when]
         return conditions + [
             self._build_condition(mapping, "unless", path) for path in mapping.unless
@@ -337,7 +348,7 @@ class _FieldCompiler:
     def _resolve_comparison(
         self, path: str, literals: Sequence[Literal]
     ) -> tuple[Getter, frozenset[Literal]]:
-        """Return the getter of an argument, and the values that it is compared with."""
+        """Return the getter of an argument, and the values with which it is compared."""
         typed_value = self.inputs.resolve_path(path)
         for literal in literals:
             if not can_equal_literal(typed_value.abi_type, literal):

@@ -1,4 +1,4 @@
-"""Parses the contracts of a profile: their ABI, and the mappings of each event and call.
+"""Parses the contracts of a profile: their ABI, and the mapping of each event and call.
 
 A mapping has the keys `says`, `when` and `unless`, and a key for each field of the event.
 """
@@ -38,7 +38,7 @@ def parse_contract(
     compiler: MappingCompiler,
     faults: FaultCollector,
 ) -> Contract | None:
-    """Return the parsed contract, or None if `raw_value` is not a table.
+    """Parse a contract, or return None if `raw_value` is not a table.
 
     ABI files are looked up below `folder`; faults are added to `faults`.
     """
@@ -75,7 +75,7 @@ class _ContractAbi:
     signatures_by_kind: Mapping[str, list[AbiSignature]]
 
     def load_entries(self, raw_value: object, folder: Path, faults: FaultCollector) -> None:
-        """Add the signatures that are given as text or in JSON ABI files."""
+        """Add signatures that are given as text or in JSON ABI files."""
         for entry in raw_value if isinstance(raw_value, list) else [raw_value]:
             try:
                 self._load_entry(entry, folder)
@@ -100,7 +100,10 @@ class _ContractAbi:
             signatures.extend(parse_signatures(entries, signature_kind))
 
     def find_signatures(self, signature_kind: str, name: str) -> list[AbiSignature]:
-        """Return the signatures with this name or full text, whichever inputs are indexed."""
+        """Return the signatures with this name or full text.
+
+        It does not matter which inputs are indexed.
+        """
         return [
             signature
             for signature in self.signatures_by_kind[signature_kind]
@@ -117,7 +120,10 @@ def _parse_mapped_signatures(
     compiler: MappingCompiler,
     faults: FaultCollector,
 ) -> list[MappedSignature]:
-    """Return the events or functions of a table for which the options enable a mapping."""
+    """Return the events or functions of a table that have an enabled mapping.
+
+    Options enable or disable mappings.
+    """
     mapped_signatures: list[MappedSignature] = []
     for name, rows in table.items():
         key = f"{abi.key}.{_TABLE_BY_KIND[signature_kind]}.{name}"
@@ -156,7 +162,7 @@ _TABLE_BY_KIND = {"event": "events", "function": "calls"}
 def _report_ambiguous_events(
     key: str, events: Sequence[MappedSignature], faults: FaultCollector
 ) -> None:
-    """Report events whose logs cannot be distinguished.
+    """Report events whose logs cannot be told apart.
 
     Logs with the same first topic are distinguished by their number of topics, and by the length
     of their data.
@@ -206,7 +212,10 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[EventMapping], list[EventMapping]]:
-    """Return the mappings of an event or call that the options enable, and the disabled ones."""
+    """Parse the mappings of an event or call, and return enabled and disabled ones.
+
+    Options enable or disable mappings.
+    """
     active_mappings = list[EventMapping]()
     inactive_mappings = list[EventMapping]()
     for row_key, table in faults.get_keyed_tables(key, raw_value):
@@ -245,9 +254,10 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
 def _parse_conditions(
     key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
-    """Parse a mapping's conditions into results for options and permitted values for arguments.
+    """Parse a mapping's conditions on options and on arguments.
 
-    A result is whether the condition on an option is met. The permitted values are by argument.
+    The result has the results for options and the permitted values for arguments. A result is
+    whether the condition on an option is met. The permitted values are by argument.
     """
     option_results = list[bool]()
     literals_by_argument = dict[str, tuple[Literal, ...]]()
@@ -266,7 +276,10 @@ def _parse_conditions(
 
 
 def _matches_option_condition(option_value: object, literals: Sequence[Literal]) -> bool:
-    """Return whether an option has one of these values; raise ValueError if the types differ."""
+    """Return whether an option has one of these values.
+
+    Raises ValueError if the types differ.
+    """
     for literal in literals:
         if type(literal) is not type(option_value):
             raise ValueError(f"the option is {option_value!r}, which never equals {literal!r}")

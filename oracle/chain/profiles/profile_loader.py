@@ -1,4 +1,4 @@
-"""Loads a profile from its TOML file, and reports all of its faults at once.
+"""Loads a profile from its TOML file, and reports all its faults at once.
 
 docs/how-to/add-a-network.md describes the format.
 """
@@ -45,14 +45,14 @@ _LOCATION_KEYS = {"abi", "address", "start_block", "proxy"}
 
 
 def list_shipped_profiles() -> list[str]:
-    """Return the names of the profiles that are shipped with the program."""
+    """Return the names of the profiles shipped with the program."""
     return sorted(
         path.stem for path in find_shipped_path(PROFILES_FOLDER).glob(f"*{_PROFILE_SUFFIX}")
     )
 
 
 def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None) -> Profile:
-    """Return a shipped profile by its name, or a user's profile by the path of its file.
+    """Load a shipped profile by name, or a user's profile by file path.
 
     Args:
         name_or_path: a name such as `crynux-vss`, or a path that ends in `.toml`.
@@ -69,7 +69,10 @@ def load_profile(name_or_path: str, options: Mapping[str, Literal] | None = None
 
 @lru_cache(maxsize=8)
 def _load_shipped_profile(name: str, options: tuple[tuple[str, Literal], ...]) -> Profile:
-    """Load a shipped profile once per process, because installed files do not change."""
+    """Load a shipped profile once per process.
+
+    Installed files do not change.
+    """
     if name not in list_shipped_profiles():
         raise InputError(
             f"[network] profile: unknown profile {name!r}; expected one of "
@@ -145,7 +148,7 @@ def _read_profile(path: Path, options: Mapping[str, Literal]) -> Profile:
 def _parse_kickout_hold(
     document: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> bool:
-    """Return whether every due kickout of the network waits for an operator."""
+    """Return whether all due kickouts of the network wait for an operator."""
     try:
         value = settings.resolve_reference(document.get("kickouts", _AUTOMATIC))
     except ValueError as error:
@@ -157,7 +160,10 @@ def _parse_kickout_hold(
 
 
 def _parse_token(document: Table, faults: FaultCollector) -> Token:
-    """Return the token in which amounts are shown, or the default if the profile defines none."""
+    """Return the token in which amounts are shown.
+
+    The result is the default if the profile defines no token.
+    """
     token_table = document.get("token", {})
     if not isinstance(token_table, dict):
         faults.add_fault("token", "must be a table with symbol and decimals")
@@ -180,9 +186,10 @@ def _compute_profile_identity(
     *,
     holds_kickouts: bool,
 ) -> str:
-    """Return the profile's name and a SHA-256 over `kickouts` and all that decoding depends on.
+    """Return the profile's name with a SHA-256 over everything that affects its results.
 
-    Contract addresses, start blocks and descriptions are not part of the hash.
+    These are `kickouts` and all that decoding depends on. Contract addresses, start blocks and
+    descriptions are not part of the hash.
     """
     identity_content = {
         key: value for key, value in document.items() if key not in _DESCRIPTIVE_KEYS
@@ -222,7 +229,7 @@ _ENUM_KEYS = ("words", "otherwise", "from_block")
 def parse_enum_mapping(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> EnumMapping | None:
-    """Return the enum mapping, of one or more tables, or None if a table is faulty."""
+    """Parse an enum mapping of one or more tables, or return None if a table is faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     default_words: set[str | None] = set()
@@ -262,7 +269,10 @@ def _parse_from_block(
 
 
 def _parse_enum_values(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
-    """Return the enum value of each input; the inputs of a list are numbered from 0."""
+    """Parse the enum value of each input.
+
+    The inputs of a list are numbered from 0.
+    """
     raw_words = table.get("words")
     if isinstance(raw_words, list):
         raw_words = {str(index): word for index, word in enumerate(raw_words)}
@@ -286,7 +296,10 @@ def _parse_otherwise_word(key: str, table: Table, faults: FaultCollector) -> str
 
 
 def _report_enum_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
-    """Report gaps between an enum's numbers, because events in a gap could not be decoded."""
+    """Report gaps in the numbers of an enum.
+
+    Events with a number in a gap could not be decoded.
+    """
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:

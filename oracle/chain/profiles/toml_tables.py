@@ -1,4 +1,4 @@
-"""Reads the tables of a profile's file, and collects faults by key."""
+"""Reads the tables of a profile file, and collects faults by key."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class FaultCollector:
     def get_tables(
         self, key: str, table: Mapping[str, object], min_count: int = 0
     ) -> dict[str, Any]:
-        """Return the tables that `table` contains under the last part of `key`, by name."""
+        """Return the sub-tables of `table` under the last part of `key`, keyed by name."""
         tables = table.get(key.rpartition(".")[2], {})
         if not isinstance(tables, dict):
             self.add_fault(key, "must be a table")
@@ -47,7 +47,7 @@ class FaultCollector:
         return tables
 
     def get_keyed_tables(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
-        """Return a single table with its key, or each table of a list with its own key."""
+        """Return a single table with its key, or each table of a list with a key of its own."""
         if isinstance(raw_value, dict):
             return [(key, raw_value)]
         if (
@@ -62,7 +62,7 @@ class FaultCollector:
         return []
 
     def raise_if_any(self) -> None:
-        """Raise InputError with one line per fault, if there are any faults."""
+        """Raise InputError if there are faults, with one line for each fault."""
         lines = [f"{self.file}: {fault}" for fault in self.messages]
         if len(lines) == 1:
             raise InputError(lines[0])
@@ -72,7 +72,7 @@ class FaultCollector:
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """The option values, the constants and the enum names of a profile."""
+    """The option values, constants and enum names of a profile."""
 
     options: Mapping[str, Literal]
     constants: Mapping[str, object]
@@ -82,7 +82,10 @@ class ProfileSettings:
     def from_document(
         cls, document: Table, overrides: Mapping[str, Literal], faults: FaultCollector
     ) -> "ProfileSettings":
-        """Parse options and constants, with `overrides` replacing the file's defaults."""
+        """Parse options and constants.
+
+        `overrides` replace the defaults of the file.
+        """
         default_options: dict[str, Literal] = {}
         for name, value in faults.get_tables("options", document).items():
             if isinstance(value, bool | int | str):
@@ -111,7 +114,9 @@ class ProfileSettings:
         return isinstance(value, str) and value.startswith(_REFERENCE_PREFIX)
 
     def resolve_reference(self, raw_value: object) -> object:
-        """Return the option or constant that `$name` refers to, and any other value unchanged.
+        """Replace a `$name` reference by its option or constant.
+
+        Any other value is returned unchanged.
 
         Raises:
             ValueError: there is no such option or constant.
@@ -128,7 +133,7 @@ class ProfileSettings:
         return value_by_name[name]
 
     def parse_literals(self, raw_value: object) -> tuple[Literal, ...]:
-        """Return the literals in a single value or a list, as a tuple.
+        """Parse a single literal or a list of literals into a tuple.
 
         Raises:
             ValueError: the list is empty, a value is not an integer, string or boolean, or a
@@ -148,7 +153,7 @@ class ProfileSettings:
 def _parse_constants(
     document: Table, options: Mapping[str, Literal], faults: FaultCollector
 ) -> Mapping[str, object]:
-    """Return the constants, which are literals or lists of literals."""
+    """Parse the constants, which are literals or lists of literals."""
     constants = faults.get_tables("constants", document)
     for name, value in constants.items():
         if name in options:

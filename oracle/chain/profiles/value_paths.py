@@ -1,4 +1,4 @@
-"""Resolves the value paths of a profile, such as `task`, `params.id` and `@sender`."""
+"""Resolves value paths of a profile, such as `task`, `params.id` and `@sender`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class InputValues:
     is_log: bool
 
     def resolve_value(self, value: FieldValue) -> TypedValue:
-        """Return the typed value of the arguments that a field value names.
+        """Return the typed value of the arguments to which a field value refers.
 
         Raises:
             ValueError: there is no such argument.
@@ -71,7 +71,7 @@ class InputValues:
 
 
 def collect_argument_names(paths: Iterable[str]) -> frozenset[str]:
-    """Return the name of the argument at the start of each path."""
+    """Return the argument names with which paths begin."""
     return frozenset(path.partition(".")[0] for path in paths)
 
 
@@ -103,6 +103,9 @@ def _resolve_member(
 
 
 def format_name_suggestion(name: str, known_names: Iterable[str]) -> str:
-    """Return `; did you mean …?` with the closest known name, or an empty string."""
+    """Return `; did you mean …?` with the closest known name.
+
+    The result is empty if no name is close.
+    """
     matches = get_close_matches(name, list(known_names), 1)
     return f"; did you mean {matches[0]}?" if matches else ""

@@ -1,1 +1,1 @@
-"""Pure functions that compute RLP, tries, blooms, header hashes and receipts roots for proofs."""
+"""Pure functions for proofs: RLP, tries, blooms, header hashes and receipts roots."""

@@ -1,4 +1,4 @@
-"""Computes a block's hash from its header fields, to prove the roots, the bloom and the parent.
+"""Computes a block's hash from its header fields, which proves its roots, bloom and parent.
 
 Hard forks add fields at the end (docs/explanation/verification.md#header-hash), so a field is
 missing if it was not defined yet at the block. If a chain has another header format, the computed
@@ -13,7 +13,7 @@ from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
 class HeaderResponse(msgspec.Struct, rename="camel"):
-    """All hashed fields of a header, as returned by `eth_getBlockByNumber`."""
+    """All header fields that are hashed, as returned by `eth_getBlockByNumber`."""
 
     number: Quantity
     hash: Hex32
@@ -41,7 +41,7 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
 
 
 def compute_block_hash(header: HeaderResponse) -> str:
-    """Return the hash of a block with this header, as `0x` hex.
+    """Compute the hash of a block with this header, as `0x` hex.
 
     Raises:
         ValueError: a field is not hex.

@@ -22,14 +22,17 @@ def _select_fastest_keccak() -> Callable[[bytes], bytes]:
 
 
 class _Hasher(Protocol):
-    """The hash object of both keccak libraries, which have no type hints."""
+    """The hash object of either Keccak library, neither of which has type hints."""
 
     def update(self, content: bytes) -> object: ...
     def digest(self) -> bytes: ...
 
 
 def hash_with_pycryptodome(content: bytes) -> bytes:
-    """Return the keccak256, computed with pycryptodome, which web3 always installs."""
+    """Return the Keccak-256 hash, computed with pycryptodome.
+
+    web3 always installs this library.
+    """
     hasher: _Hasher = import_module("Crypto.Hash.keccak").new(
         digest_bits=256, update_after_digest=True
     )

@@ -20,7 +20,7 @@ _NIBBLES = "0123456789abcdef"
 
 @dataclass(frozen=True, slots=True)
 class _LeafShape:
-    """A leaf: the encoded remaining nibbles of its key, and its index in the list."""
+    """A leaf: the encoded rest of its key, and its index in the list."""
 
     path: bytes
     leaf_index: int
@@ -45,7 +45,7 @@ _TrieShape = _LeafShape | _ExtensionShape | _BranchShape
 
 
 def compute_trie_root(leaves: Sequence[bytes]) -> bytes:
-    """Return the root of the trie of these leaves, keyed by their index in the list."""
+    """Compute the root of the trie of these leaves, keyed by list index."""
     if not leaves:
         return EMPTY_ROOT
     return keccak(_encode_node(_build_trie_shape(len(leaves)), leaves))
@@ -75,7 +75,10 @@ def _build_trie_shape(leaf_count: int) -> _TrieShape:
 
 
 def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int) -> _TrieShape:
-    """Return the shape of the subtrie that holds these keys below their first `depth` nibbles."""
+    """Return the shape of the subtrie of these keys.
+
+    The first `depth` nibbles of the keys lead to the subtrie.
+    """
     (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
@@ -92,7 +95,7 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
 
 
 def _compute_common_prefix_length(left: str, right: str, min_length: int) -> int:
-    """Return the length of the common prefix, which is at least `min_length`."""
+    """Return the length of the common prefix, given that it is at least `min_length`."""
     for position in range(min_length, min(len(left), len(right))):
         if left[position] != right[position]:
             return position
@@ -104,7 +107,10 @@ def _encode_node_reference(node: bytes) -> bytes:
 
 
 def _encode_path(nibbles: str, flag: int) -> bytes:
-    """Encode a path in hex-prefix form; `flag` is 0x20 if the path ends in a leaf, else 0."""
+    """Encode a path in hex-prefix form.
+
+    `flag` is 0x20 if the path ends in a leaf, else 0.
+    """
     if len(nibbles) % 2:
         return encode_rlp_bytes(bytes.fromhex(f"{(flag >> 4) + 1:x}{nibbles}"))
     return encode_rlp_bytes(bytes.fromhex(f"{flag:02x}{nibbles}"))

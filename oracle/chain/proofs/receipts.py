@@ -1,4 +1,4 @@
-"""Encodes receipts of the types 0 to 4 (EIP-2718) for the receipts root, and computes log blooms.
+"""Encodes receipts (types 0 to 4, EIP-2718) for receipts roots, and computes log blooms.
 
 Receipts are encoded as hex, which is the format of endpoints, and each is converted to bytes once
 (docs/explanation/verification.md#receipts-root). A bloom has 2048 bits, of which each address and
@@ -25,7 +25,7 @@ _MAX_CACHED_MASKS = 65_536
 
 
 class BloomInput(Protocol):
-    """The fields of a log that determine its bloom, in `0x` hex."""
+    """The fields of a log that determine its bloom, as `0x` hex."""
 
     @property
     def address(self) -> str: ...
@@ -35,7 +35,7 @@ class BloomInput(Protocol):
 
 @lru_cache(_MAX_CACHED_MASKS)
 def compute_bloom_mask(hex_text: str) -> int:
-    """Return the bits that an address or topic, given as `0x` hex, sets in a bloom."""
+    """Return the bits of a bloom that an address or topic (`0x` hex) sets."""
     hash_bytes = keccak(bytes.fromhex(hex_text[2:]))
     bits = 0
     for position in (0, 2, 4):
@@ -53,7 +53,7 @@ def compute_bloom(logs: Iterable[BloomInput]) -> int:
 
 
 def has_all_bits(bits: int, mask_bits: int) -> bool:
-    """Return whether all bits of a mask are set in a bloom.
+    """Return whether a bloom has all bits of a mask set.
 
     Only the result False is certain, because other logs may have set the same bits.
     """
@@ -68,7 +68,7 @@ def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterab
 
 
 def format_bloom(bits: int) -> str:
-    """Return the bloom as `0x` and 512 hex digits, as in RPC responses."""
+    """Format a bloom as `0x` and 512 hex digits, as in RPC responses."""
     return f"0x{bits:0512x}"
 
 
@@ -85,7 +85,7 @@ _TYPE_BY_HEX = {hex(kind): kind for kind in KNOWN_TYPES}
 
 
 class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
-    """An entry of `eth_getBlockReceipts`: its index, and the fields that the root commits to."""
+    """An entry of `eth_getBlockReceipts`, with its index and the fields that the root proves."""
 
     transaction_hash: Hex32
     transaction_index: Quantity
@@ -101,11 +101,14 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the transaction succeeded; False for a pre-Byzantium receipt (no status)."""
+        """Whether the transaction succeeded.
+
+        The result is False for a pre-Byzantium receipt, which has no status.
+        """
         return self.status is not None and int(self.status, 16) == 1
 
     def encode_leaf(self) -> bytes:
-        """Return the receipt's encoding in the receipts trie.
+        """Encode the receipt as in the receipts trie.
 
         If the bloom is missing, or is zero although there are logs, it is computed from the logs.
         Some endpoints do not return it, and the root shows whether the computed one is correct.
@@ -135,7 +138,9 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
 
 def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
-    """Return the receipts root of a block's receipts in execution order, as `0x` hex.
+    """Compute the receipts root of a block, as `0x` hex.
+
+    The receipts are in execution order.
 
     Raises:
         ValueError: a receipt cannot be encoded, so the chain's root cannot be verified.
@@ -144,7 +149,9 @@ def compute_receipts_root(receipts: Sequence[ProvenReceipt]) -> str:
 
 
 def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
-    """Return the RLP of a log, given as `0x` hex, as hex without `0x`.
+    """Encode a log as RLP.
+
+    The log is given as `0x` hex, and the result is hex without `0x`.
 
     Raises:
         ValueError: the data has an odd number of digits, or there are more than four topics.
@@ -161,7 +168,10 @@ def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
 
 
 def encode_string_hex(hex_text: str) -> str:
-    """Return the RLP of a byte string, given as `0x` hex, as hex without `0x`."""
+    """Encode a byte string as RLP.
+
+    The string is given as `0x` hex, and the result is hex without `0x`.
+    """
     byte_count = len(hex_text) // 2 - 1
     if byte_count == 1 and hex_text[2] < "8":
         return hex_text[2:]

@@ -1,4 +1,4 @@
-"""Encodes RLP, the encoding of all data from which block hashes are computed (Yellow Paper, B).
+"""Encodes RLP, which underlies all block hashes (Yellow Paper, appendix B).
 
 `encode_rlp_list` joins parts that are already encoded, so that no data is copied twice.
 """
@@ -17,7 +17,7 @@ EMPTY_STRING = b"\x80"
 
 
 def encode_rlp(item: RlpItem) -> bytes:
-    """Return the RLP of bytes, of a non-negative integer, or of a nested sequence of these."""
+    """Encode bytes, a non-negative integer or a nested sequence of these as RLP."""
     if isinstance(item, bytes):
         return encode_rlp_bytes(item)
     if isinstance(item, int):
@@ -26,7 +26,7 @@ def encode_rlp(item: RlpItem) -> bytes:
 
 
 def encode_rlp_bytes(content: bytes) -> bytes:
-    """Return the RLP of a byte string."""
+    """Encode a byte string as RLP."""
     size = len(content)
     if size == 1 and content[0] < _STRING_BASE:
         return content
@@ -36,14 +36,14 @@ def encode_rlp_bytes(content: bytes) -> bytes:
 
 
 def encode_int(number: int) -> bytes:
-    """Return the RLP of a non-negative integer (big-endian, without leading zeros)."""
+    """Encode a non-negative integer as RLP (big-endian, without leading zeros)."""
     if number < _STRING_BASE:
         return EMPTY_STRING if number == 0 else bytes([number])
     return encode_rlp_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
 
 
 def encode_rlp_list(parts: Iterable[bytes]) -> bytes:
-    """Return the RLP of a list whose parts are already encoded."""
+    """Encode a list as RLP, from its encoded parts."""
     content = b"".join(parts)
     return encode_list_head(len(content)) + content
 
@@ -54,7 +54,10 @@ def encode_list_head(size: int) -> bytes:
 
 
 def encode_string_head(size: int) -> bytes:
-    """Return the RLP prefix of a string of this size (a single byte below 0x80 has no prefix)."""
+    """Return the RLP prefix of a string of this size.
+
+    A single byte below 0x80 has no prefix.
+    """
     return _STRING_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_STRING_BASE, size)
 
 

@@ -1,4 +1,4 @@
-"""Encodes signed transactions for their hashes and for the transactions root.
+"""Encodes signed transactions for their hashes and the transactions root.
 
 The types 0 to 4 are supported: legacy (EIP-155), access list (EIP-2930), dynamic fee (EIP-1559),
 blob (EIP-4844) and set code (EIP-7702). The side-car of a blob transaction is neither in the block
@@ -16,14 +16,14 @@ from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
 class AccessEntry(msgspec.Struct, rename="camel"):
-    """An account and the storage keys that a transaction declares to access."""
+    """An account, and the storage keys of it that a transaction declares to access."""
 
     address: Hex20
     storage_keys: list[Hex32]
 
 
 class Authorization(msgspec.Struct, rename="camel"):
-    """An account's authorization to run the code of another account (EIP-7702)."""
+    """An account's authorization to run another account's code (EIP-7702)."""
 
     chain_id: Quantity
     address: Hex20
@@ -35,7 +35,10 @@ class Authorization(msgspec.Struct, rename="camel"):
 
 
 class SignedTransaction(msgspec.Struct, rename="camel"):
-    """An entry of a full block, or of `eth_getTransactionByHash`; `to` is None for a creation."""
+    """A transaction of a full block or from `eth_getTransactionByHash`.
+
+    `to` is None for a contract creation.
+    """
 
     hash: Hex32
     nonce: Quantity
@@ -64,7 +67,9 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     authorization_list: list[Authorization] | None = None
 
     def encode_leaf(self) -> bytes:
-        """Return the transaction's encoding in the trie, whose keccak256 is the transaction hash.
+        """Encode the transaction as in the trie.
+
+        The Keccak-256 hash of the result is the transaction hash.
 
         Raises:
             ValueError: the type is unknown, a field that the type needs is missing, or a field is
@@ -75,7 +80,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
         return bytes([transaction_type]) + encoded_fields if transaction_type else encoded_fields
 
     def compute_hash(self) -> str:
-        """Return the hash computed from the transaction's fields, as `0x` hex.
+        """Compute the hash from the transaction's fields, as `0x` hex.
 
         Raises:
             ValueError: for the same reasons as in `encode_leaf`.
@@ -84,7 +89,9 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
 
 
 def encode_transaction_fields(transaction: SignedTransaction) -> list[bytes]:
-    """Return the RLP of each field of a transaction; the last three fields are the signature.
+    """Encode each field of a transaction as RLP.
+
+    The last three fields are the signature.
 
     Raises:
         ValueError: for the same reasons as in `SignedTransaction.encode_leaf`.
@@ -96,7 +103,9 @@ def encode_transaction_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def compute_transactions_root(transactions: Sequence[SignedTransaction]) -> str:
-    """Return the transactions root of a block's transactions in order, as `0x` hex.
+    """Compute the transactions root of a block, as `0x` hex.
+
+    The transactions are in the order of the block.
 
     Raises:
         ValueError: a transaction cannot be encoded.
@@ -117,7 +126,10 @@ def _encode_hex(hex_text: str | None) -> bytes:
 
 
 def _encode_parity(signed_object: SignedTransaction | Authorization) -> bytes:
-    """Encode the signature parity, which older endpoints return as v instead of yParity."""
+    """Encode the signature parity.
+
+    Older endpoints return the parity as v instead of yParity.
+    """
     return _encode_quantity(
         signed_object.v if signed_object.y_parity is None else signed_object.y_parity
     )

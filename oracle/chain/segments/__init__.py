@@ -1,4 +1,4 @@
-"""Lets workers prepare the history in parts, which are applied in order.
+"""Lets workers prepare parts of the history, which are applied in order.
 
 See docs/explanation/segments.md.
 """

@@ -1,8 +1,8 @@
-"""Runs workers in a Dask cluster, possibly on other machines, through `Client.get_executor()`.
+"""Runs workers in a Dask cluster, through `Client.get_executor()`.
 
-Each worker runs a `SegmentPreparer`, one request at a time. URLs of endpoints are not sent to
-workers. Instead, a worker reads the endpoints that it may use from its own environment (decision
-0215).
+The workers may be on other machines. Each worker runs a `SegmentPreparer`, one request at a time.
+URLs of endpoints are not sent to workers. Instead, a worker reads the endpoints that it may use
+from its own environment (decision 0215).
 """
 
 import os
@@ -45,9 +45,10 @@ _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
 class ClusterPool:
-    """A SegmentExecutor that submits up to `workers` concurrent requests to a Dask cluster.
+    """A SegmentExecutor that sends requests to a Dask cluster.
 
-    Without a scheduler, every request is refused, so that the writer reads the range itself.
+    Up to `workers` requests run concurrently. Without a scheduler, every request is refused, so
+    that the writer reads the range itself.
 
     Raises:
         InputError: Dask is not installed.
@@ -74,7 +75,10 @@ class ClusterPool:
         self._key_by_future: dict[Future[bytes], str] = {}
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
-        """Submit a request; see SegmentExecutor."""
+        """Submit a request.
+
+        See SegmentExecutor.
+        """
         answer_future: Future[bytes] = Future()
         client = self._get_or_open_client()
         if client is None:
@@ -102,7 +106,10 @@ class ClusterPool:
         return answer_future
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Abort a request; see SegmentExecutor. A worker without a Dask nanny is not restarted."""
+        """Abort a request.
+
+        See SegmentExecutor. A worker without a Dask nanny is not restarted.
+        """
         key = self._key_by_future.get(future)
         client = self._client
         if key is None or client is None:
@@ -116,7 +123,7 @@ class ClusterPool:
         future.cancel()
 
     def close(self) -> None:
-        """Close the client; the cluster keeps running."""
+        """Close the client, but leave the cluster running."""
         with self._lock:
             client, self._client = self._client, None
             self._tried_at = float("inf")
@@ -168,7 +175,10 @@ class ClusterPool:
 
 
 def _forward_result(cluster_future: Future[bytes], request_future: Future[bytes]) -> None:
-    """Copy the result of the cluster, or an error that SegmentExecutor documents, to a future."""
+    """Copy the cluster's result or error to a future.
+
+    Errors are those that SegmentExecutor documents.
+    """
     if not request_future.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():
@@ -192,7 +202,7 @@ def _forward_result(cluster_future: Future[bytes], request_future: Future[bytes]
 
 
 def _restart_workers(client: "Client", workers: list[str]) -> None:
-    """Restart these workers through their nannies."""
+    """Restart these Dask workers through their nannies."""
     with suppress(Exception):
         client.restart_workers(workers, timeout=_RECONNECT_SECONDS, raise_for_error=False)
 
@@ -211,7 +221,9 @@ _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 
 
 def prepare_range_on_worker(plan_frame: bytes, request_frame: bytes) -> bytes:
-    """Prepare a range on a cluster worker, with encoded frames as arguments and result.
+    """Prepare a range on a cluster worker.
+
+    The arguments and the result are encoded frames.
 
     Raises:
         InputError: the plan cannot be read by this version, or no endpoints are configured.

@@ -19,7 +19,10 @@ _WORD = 32
 
 
 class EventRows(msgspec.Struct, frozen=True, array_like=True):
-    """Events in order, as one class number (a byte) per event, and the columns of each class."""
+    """Events in order, stored as columns per class.
+
+    There is one class number (a byte) per event, and the columns of each class.
+    """
 
     class_numbers: bytes
     columns_by_class: dict[int, msgspec.Raw]
@@ -40,9 +43,10 @@ _WIDE_FIELDS = frozenset(
 
 
 class _EventClassCodec(NamedTuple):
-    """The codec of one class of events; `get_fields` returns the values of an event's fields.
+    """The codec for one class of events.
 
-    `wide_fields` are the indexes of the fields of up to 256 bits, which are encoded as bytes.
+    `get_fields` returns the values of an event's fields. `wide_fields` are the indexes of the
+    fields of up to 256 bits, which are encoded as bytes.
     """
 
     event_class: type
@@ -92,7 +96,10 @@ def _iterate_event_classes(*unions: object) -> Iterator[type]:
 
 @cache
 def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
-    """Return the codecs of all event classes, in the same order in all workers of a version."""
+    """Return the codecs of all event classes.
+
+    The order is the same in all workers of a version.
+    """
     event_classes = set(
         _iterate_event_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
     )
@@ -106,7 +113,7 @@ def _get_event_class_numbers() -> dict[type, int]:
 
 
 def encode_events(events: Sequence[object]) -> EventRows:
-    """Encode events, or dead letters, as columns.
+    """Encode events or dead letters as columns.
 
     Raises:
         OverflowError: a number is larger than the maximum of its field.
@@ -127,7 +134,7 @@ def encode_events(events: Sequence[object]) -> EventRows:
 
 
 def decode_events(rows: EventRows) -> list[Any]:
-    """Decode the events that `encode_events` encoded.
+    """Decode events that `encode_events` encoded.
 
     Raises:
         ValueError: the rows are malformed.

@@ -1,4 +1,4 @@
-"""Creates the writer's requests to workers, and merges the facts that workers have learned.
+"""Creates the writer's requests to workers, and merges what the workers learned.
 
 The health, the limits and the trust of endpoints are merged by one thread, in the order in which
 answers are accepted. See docs/explanation/segments.md#what-is-shared.
@@ -33,10 +33,11 @@ _INITIAL_CALL_ESTIMATE = 8
 
 @dataclass(slots=True)
 class SegmentCoordinator:
-    """Creates the requests of one plan and accepts their answers; used by one thread.
+    """Creates the requests of one plan, and accepts their answers.
 
-    Blocks are verified up to `level`, or as history if `level` is None. They are read from the
-    endpoint `endpoint_name`, or from the preferred endpoint if `endpoint_name` is None.
+    One thread uses the object. Blocks are verified up to `level`, or as history if `level` is
+    None. They are read from the endpoint `endpoint_name`, or from the preferred endpoint if
+    `endpoint_name` is None.
     """
 
     plan: SegmentPlan
@@ -59,10 +60,10 @@ class SegmentCoordinator:
         self._plan_id = self.plan.id
 
     def can_prepare_ranges(self) -> bool:
-        """Return whether workers may prepare ranges, which requires a completed calibration.
+        """Return whether workers may prepare ranges.
 
-        Missing samples are taken before the first request, so that the level of a block does not
-        depend on the process that reads the block.
+        This requires that the calibration is complete. Missing samples are taken before the first
+        request, so that the level of a block does not depend on the process that reads the block.
         """
         if self._select_endpoint() is None:
             return False
@@ -76,7 +77,7 @@ class SegmentCoordinator:
         return self.window_source.is_calibrated()
 
     def create_segment_request(self, blocks: BlockRange) -> SegmentRequest | None:
-        """Return a request for a range, or None if no endpoint may be queried at present."""
+        """Create a request for a range, or return None if no endpoint may be queried now."""
         endpoint = self._select_endpoint()
         if endpoint is None:
             return None
@@ -103,7 +104,7 @@ class SegmentCoordinator:
     def accept_answer(
         self, request: SegmentRequest, answer_bytes: bytes, *, is_restored: bool = False
     ) -> BlockWindow:
-        """Check a worker's answer to a request, and return the window in the answer.
+        """Check a worker's answer to a request, and return the window in it.
 
         If `is_restored`, the answer comes from an earlier run, and its calls are already counted.
 
@@ -162,7 +163,7 @@ class SegmentCoordinator:
     def _record_endpoint_throttling(
         self, request: SegmentRequest, endpoint: Endpoint, refusal: SegmentRefusal
     ) -> None:
-        """Apply an endpoint's rate limit once for all requests that were pending."""
+        """Apply an endpoint's rate limit only once for all pending requests."""
         if refusal.kind != ErrorKind.THROTTLED.value:
             return
         if request.number >= self._throttled_from.get(endpoint.name, 0):
@@ -170,7 +171,10 @@ class SegmentCoordinator:
             self._throttled_from[endpoint.name] = self._last_number + 1
 
     def _select_endpoint(self) -> Endpoint | None:
-        """Return the preferred healthy endpoint, or None if there is none."""
+        """Return the preferred endpoint if it is healthy, or another one.
+
+        The result is None if no endpoint is healthy.
+        """
         sorted_endpoints = self.endpoints.endpoint_list.sort_by_preference(self.endpoints)
         usable_endpoints = (
             candidate

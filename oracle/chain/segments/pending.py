@@ -1,4 +1,4 @@
-"""Tracks the ranges that are being prepared, and stores finished ranges on disk."""
+"""Tracks the ranges being prepared, and stores finished ranges on disk."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -15,7 +15,7 @@ from oracle.errors import OracleError
 
 @dataclass(slots=True)
 class PendingRange:
-    """A range that a thread of this process or a worker is preparing.
+    """A range that a worker, or a thread of this process, is preparing.
 
     `worker_deaths` is the number of workers that died while they prepared the range. `has_waited`
     is whether another window was committed since the range was requested. `is_staged` is whether
@@ -36,7 +36,7 @@ class PendingRange:
         return self.worker_answer is not None and self.worker_answer.done()
 
     def get_answer(self) -> bytes | None:
-        """Return the worker's answer, or None if the answer is pending or failed."""
+        """Return the worker's answer, or None if it is pending or has failed."""
         if (
             self.worker_answer is None
             or not self.worker_answer.done()
@@ -48,9 +48,10 @@ class PendingRange:
 
 @dataclass(slots=True)
 class SegmentWorkers:
-    """The executor that runs requests, the coordinator that creates them, and the stored answers.
+    """The executor and the coordinator of requests, and the stage for stored answers.
 
-    If `stage` is None, finished ranges are lost in a crash.
+    The executor runs the requests that the coordinator creates. If `stage` is None, finished
+    ranges are lost in a crash.
     """
 
     executor: SegmentExecutor
@@ -58,7 +59,7 @@ class SegmentWorkers:
     stage: SegmentStage | None = None
 
     def store_ready_ranges(self, first_block: int, pending_ranges: Iterable[PendingRange]) -> None:
-        """Store the finished ranges that were already pending at the previous call.
+        """Store the finished ranges that were pending at the previous call.
 
         Stored ranges below `first_block` are discarded.
         """
@@ -77,9 +78,9 @@ class SegmentWorkers:
             pending_range.has_waited = True
 
     def restore_range(self, first_block: int, last_block: int) -> PendingRange | None:
-        """Return the stored range that begins at `first_block`, or None.
+        """Restore the stored range that begins at `first_block`.
 
-        A range that ends above `last_block` is not returned.
+        The result is None if there is none. A range that ends above `last_block` is not returned.
         """
         staged_answer = (
             None if self.stage is None else self.stage.load_segment(first_block, last_block)
@@ -98,7 +99,7 @@ class SegmentWorkers:
         )
 
     def discard_range(self, pending_range: PendingRange) -> None:
-        """Discard the stored answer of this range."""
+        """Discard the stored answer for this range."""
         if pending_range.is_staged and self.stage is not None:
             self.stage.discard_segment(pending_range.blocks.first)
 
@@ -109,7 +110,7 @@ class SegmentWorkers:
 
 
 def run_synchronously(fetch_window: Callable[[], BlockWindow]) -> Future[BlockWindow]:
-    """Run the function in this thread, and return a future with its result or exception."""
+    """Run a function in this thread, and return a future with its result or exception."""
     future: Future[BlockWindow] = Future()
     try:
         future.set_result(fetch_window())
@@ -125,7 +126,7 @@ def make_completed_future(window: BlockWindow) -> Future[BlockWindow]:
 
 
 def make_failed_future(error: OracleError) -> Future[BlockWindow]:
-    """Return a future that has failed with this error."""
+    """Create a future that has failed with this error."""
     future: Future[BlockWindow] = Future()
     future.set_exception(error)
     return future

@@ -1,4 +1,4 @@
-"""Runs workers as processes on this machine; each worker handles one request at a time.
+"""Runs workers as local processes, each handling one request at a time.
 
 A `ProcessPoolExecutor` is not used. With plain child processes and pipes, a worker that dies loses
 only its own request, a worker that hangs can be killed alone, and no worker outlives the writer
@@ -33,7 +33,7 @@ _WORKER_MODULE = "oracle.chain.segments.worker"
 
 
 class WorkerDiedError(OracleError):
-    """A worker ended in the middle of a request."""
+    """A worker ended while processing a request."""
 
 
 class WorkerStartError(OracleError):
@@ -41,11 +41,11 @@ class WorkerStartError(OracleError):
 
 
 class SegmentExecutor(Protocol):
-    """The interface of a pool of workers, which resembles `concurrent.futures.Executor`."""
+    """The interface of a worker pool, similar to `concurrent.futures.Executor`."""
 
     @property
     def worker_count(self) -> int:
-        """The number of requests that are processed concurrently."""
+        """The number of requests processed concurrently."""
         ...
 
     @property
@@ -54,10 +54,11 @@ class SegmentExecutor(Protocol):
         ...
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
-        """Submit a request; the future returns the bytes of `SegmentPreparer.prepare`.
+        """Submit a request.
 
-        This method raises no error. The future raises WorkerDiedError if the worker of the request
-        died, and WorkerStartError if no worker can be started.
+        The future returns the bytes of `SegmentPreparer.prepare`. This method raises no error. The
+        future raises WorkerDiedError if the worker of the request died, and WorkerStartError if no
+        worker can be started.
         """
         ...
 
@@ -66,12 +67,15 @@ class SegmentExecutor(Protocol):
         ...
 
     def close(self) -> None:
-        """End all workers; pending requests are dropped."""
+        """End all workers, dropping pending requests."""
         ...
 
 
 class ProcessPool:
-    """A SegmentExecutor with up to `workers` processes, which are started when needed."""
+    """A SegmentExecutor with up to `workers` processes.
+
+    The processes are started when needed.
+    """
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
         self.plan = plan
@@ -81,7 +85,10 @@ class ProcessPool:
         self._workers = [_Worker(setup_frame, self._requests) for _ in range(self.worker_count)]
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
-        """Queue a request; see SegmentExecutor."""
+        """Queue a request.
+
+        See SegmentExecutor.
+        """
         queued_request = _QueuedRequest(encode_frame(request))
         for worker in self._workers:
             worker.start_thread()
@@ -89,13 +96,19 @@ class ProcessPool:
         return queued_request.future
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Abort a request; see SegmentExecutor."""
+        """Abort a request.
+
+        See SegmentExecutor.
+        """
         future.cancel()
         for worker in self._workers:
             worker.kill_if_assigned(future)
 
     def close(self) -> None:
-        """End all workers; see SegmentExecutor."""
+        """End all workers.
+
+        See SegmentExecutor.
+        """
         for _ in self._workers:
             self._requests.put(None)
         for worker in self._workers:
@@ -103,7 +116,10 @@ class ProcessPool:
 
 
 class _QueuedRequest:
-    """A queued request: its serialised bytes, and the future of the worker's answer."""
+    """A queued request, with its serialised bytes and the future of its answer.
+
+    A worker gives the answer.
+    """
 
     __slots__ = ("frame", "future")
 
@@ -113,7 +129,7 @@ class _QueuedRequest:
 
 
 class _Worker:
-    """One worker process, and the thread that communicates with it."""
+    """A worker process, and the thread that communicates with it."""
 
     def __init__(self, setup_frame: bytes, requests: "SimpleQueue[_QueuedRequest | None]") -> None:
         self._setup_frame, self._requests = setup_frame, requests
@@ -125,7 +141,7 @@ class _Worker:
         self._is_closed = False
 
     def start_thread(self) -> None:
-        """Start the thread, unless it was started already."""
+        """Start the thread if it has not been started."""
         if self._thread is None:
             self._thread = Thread(
                 target=self._process_requests, name="segment worker", daemon=True
@@ -133,7 +149,7 @@ class _Worker:
             self._thread.start()
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
-        """Kill the process if `future` belongs to the current or last request of this worker."""
+        """Kill the process if `future` belongs to its current or last request."""
         with self._lock:
             if self._current_future is future and self._process is not None:
                 self._process.kill()
@@ -187,7 +203,7 @@ class _Worker:
             queued_request.future.set_result(answer)
 
     def _ensure_worker_process(self) -> "subprocess.Popen[bytes]":
-        """Return the worker process, starting it if it is not running.
+        """Return the worker process, starting it if necessary.
 
         Raises:
             OSError, FrameError: the process cannot be started, or does not report that it is

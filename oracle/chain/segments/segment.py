@@ -1,4 +1,4 @@
-"""Encodes and decodes the answers of workers: a segment of history, or a refusal.
+"""Encodes and decodes workers' answers: a segment of history, or a refusal.
 
 The hash, the plan, the range and the order of rows are checked before an answer is used. An answer
 also contains the increases of the worker's metrics, which are added to the metrics of the writer,
@@ -49,7 +49,7 @@ CounterValues: TypeAlias = dict[tuple[int, tuple[str, ...]], float]
 
 
 def snapshot_counters() -> CounterValues:
-    """Return the current value of each counter, by index and labels."""
+    """Return the current values of all counters, by index and labels."""
     return {
         (index, tuple(sample.labels.values())): sample.value
         for index, counter in enumerate(CARRIED_COUNTERS)
@@ -62,7 +62,10 @@ def snapshot_counters() -> CounterValues:
 def compute_counter_increases(
     previous_values: CounterValues, *, is_refused: bool = False
 ) -> CounterIncreases:
-    """Return the counters' increases since a snapshot (only request counters if `is_refused`)."""
+    """Return how much the counters increased since a snapshot.
+
+    With `is_refused`, only the request counters are included.
+    """
     counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
     counter_increases = (
         (index, labels, value - previous_values.get((index, labels), 0.0))
@@ -73,7 +76,7 @@ def compute_counter_increases(
 
 
 def add_counter_increases(increases: CounterIncreases) -> None:
-    """Add the increases of a worker to this process's counters."""
+    """Add a worker's counter increases to the counters of this process."""
     for index, labels, value in increases:
         if 0 <= index < len(CARRIED_COUNTERS) and value > 0:
             CARRIED_COUNTERS[index].labels(*labels).inc(value)
@@ -83,7 +86,10 @@ _WORD_BYTES = 32
 
 
 class CallRow(NamedTuple):
-    """The serialised form of a call; `value` is bytes, because it has up to 256 bits."""
+    """The serialised form of a call.
+
+    `value` is bytes, because it has up to 256 bits.
+    """
 
     block: int
     block_hash: Hash
@@ -106,7 +112,10 @@ class CallRow(NamedTuple):
 
 
 class LogRows(msgspec.Struct, frozen=True, array_like=True):
-    """Logs in order, in the layout of a log table: see `LogPart`."""
+    """Logs in order, in the layout of a log table.
+
+    See `LogPart`.
+    """
 
     blocks: list[tuple[int, bytes, int]]
     sources: list[LogSource]
@@ -114,13 +123,16 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def from_logs(cls, logs: Sequence[Log]) -> Self:
-        """Return the rows of logs. Raises ValueError if a log table cannot hold them."""
+        """Convert logs to rows.
+
+        Raises ValueError if a log table cannot hold them.
+        """
         (part,) = LogTable.from_logs(logs).parts
         blocks = [(number, *block) for number, block in part.blocks.items()]
         return cls(blocks, list(part.sources), part.rows)  # type: ignore[arg-type]  # as they are
 
     def has_consistent_keys(self) -> bool:
-        """Return whether the keys ascend, and each row's block and source are present."""
+        """Return whether keys ascend and every row's block and source exist."""
         log_keys = [row[0] for row in self.rows]
         block_numbers = {key >> LOG_INDEX_BITS for key in log_keys}
         source_indexes = {row[2] for row in self.rows}
@@ -140,11 +152,11 @@ class SegmentError(OracleError):
 
 
 class RefusedSegmentError(TransientError):
-    """A worker refused the range, so the writer reads it itself."""
+    """A worker refused a range, which the writer now reads itself."""
 
 
 class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
-    """The facts that a worker learned during a request, and the number of `calls` that it sent.
+    """What a worker learned during a request, and how many `calls` it sent.
 
     `facts` are by endpoint name, and `highest` is the height of the endpoint's highest block.
     """
@@ -157,10 +169,10 @@ class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """The prepared blocks `first` to `newest`, possibly only the beginning of the range.
+    """The prepared blocks `first` to `newest`.
 
-    `first_parent` is the parent hash of the first block, which links the segment to the previous
-    one.
+    They may be only the beginning of the requested range. `first_parent` is the parent hash of the
+    first block, which links the segment to the previous one.
     """
 
     plan: bytes
@@ -180,7 +192,10 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
     observed: WorkerObservations
 
     def to_window(self) -> BlockWindow:
-        """Return the segment as a window, or raise ValueError if an event is malformed."""
+        """Convert the segment to a window.
+
+        Raises ValueError if an event is malformed.
+        """
         decoded_events = DecodedEvents(
             decode_events(self.events),
             decode_events(self.contract_events),
@@ -201,7 +216,10 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """The reason why a worker returned no segment; `kind` is the kind of an RpcError, or empty."""
+    """Why a worker returned no segment.
+
+    `kind` is the kind of an RpcError, or empty.
+    """
 
     plan: bytes
     number: int
@@ -223,7 +241,7 @@ def build_segment(
     decoded_events: DecodedEvents,
     observations: WorkerObservations,
 ) -> Segment:
-    """Return the segment that contains a window and its decoded events.
+    """Build the segment for a window and its decoded events.
 
     Raises:
         OverflowError: a number of an event is larger than the encoding supports.
@@ -249,12 +267,12 @@ def build_segment(
 
 
 def encode_answer(answer: Segment | SegmentRefusal) -> bytes:
-    """Return the encoded answer, followed by its sha256."""
+    """Encode the answer, and append its SHA-256."""
     return append_digest(_ENCODER.encode(answer))
 
 
 def decode_answer(content: bytes, request: SegmentRequest) -> Segment | SegmentRefusal:
-    """Decode an answer, and check that it is a valid answer to this request.
+    """Decode an answer, and check that it is valid for this request.
 
     Raises:
         SegmentError: the bytes, plan, number, range or rows are invalid.

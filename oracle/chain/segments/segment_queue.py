@@ -1,4 +1,4 @@
-"""Prepares the next ranges while the last one is committed, and returns them in order.
+"""Prepares the next ranges while the last is committed, and returns them in order.
 
 Ranges are prepared by workers if there are workers and enough history is left, otherwise by
 threads of this process. The length of the queue is limited, so that a slow database also slows
@@ -31,7 +31,7 @@ from oracle.telemetry.logger import get_logger
 
 
 def can_join_windows(window: BlockWindow, next_window: BlockWindow) -> bool:
-    """Return whether the second window continues the first, with the same level and endpoint.
+    """Return whether the second window directly follows the first and matches it.
 
     Level and endpoint must be the same, because the coverage stores one of each per window.
     """
@@ -43,7 +43,7 @@ def can_join_windows(window: BlockWindow, next_window: BlockWindow) -> bool:
 
 
 def join_windows(windows: Sequence[BlockWindow]) -> BlockWindow:
-    """Join consecutive windows into one, so that they are committed in one transaction.
+    """Join consecutive windows into one, to be committed in one transaction.
 
     The stored data does not depend on the size of a transaction
     (docs/explanation/segments.md#one-transaction).
@@ -95,7 +95,7 @@ RangeCut = Callable[[BlockRange], BlockRange]
 
 
 class SegmentQueue:
-    """Fetches block windows ahead in threads or workers, and returns the windows in block order.
+    """Prefetches block windows in threads or workers, and returns them in block order.
 
     `cut_range` limits the size of a range, and `fetch_window` fetches a range in a thread. The
     threads are daemon threads, so that the exit does not wait for their requests.
@@ -119,12 +119,12 @@ class SegmentQueue:
     def take_window(
         self, blocks: BlockRange, max_blocks: int | None = None, *, prefer_workers: bool = False
     ) -> BlockWindow:
-        """Return the window that starts at `blocks.first`, and prepare ranges up to `blocks.last`.
+        """Return the window starting at `blocks.first`, and prepare the ranges after it.
 
-        The window has at most about `max_blocks` blocks. With `prefer_workers`, workers are used
-        if there are any; requests that are running are continued in any case. A larger window that
-        is already fetched is returned even if the caller requests fewer blocks than before, so
-        that it does not have to be fetched again.
+        Ranges are prepared up to `blocks.last`. The window has at most about `max_blocks` blocks.
+        With `prefer_workers`, workers are used if there are any; requests that are running are
+        continued in any case. A larger window that is already fetched is returned even if the
+        caller requests fewer blocks than before, so that it does not have to be fetched again.
 
         If a range fails with a transient error, the ranges after it are kept, and only the failed
         range is fetched again.
@@ -151,7 +151,7 @@ class SegmentQueue:
         return window
 
     def discard_pending(self) -> None:
-        """Discard all prepared ranges, and the results of requests that are still running."""
+        """Discard all prepared ranges and the results of running requests."""
         for pending_range in self._pending_ranges:
             self._cancel_request(pending_range)
         if self._pending_ranges and self.workers is not None:
@@ -212,7 +212,7 @@ class SegmentQueue:
         return self.workers.executor.worker_count + _EXTRA_REQUESTS
 
     def _submit_request(self, pending_range: PendingRange) -> PendingRange | None:
-        """Submit a request for a range and return the range, or None if no request is possible."""
+        """Request a range from a worker and return it, or None if no request is possible."""
         request = (
             None
             if self.workers is None
@@ -255,7 +255,7 @@ class SegmentQueue:
     # --- the next window ---
 
     def _wait_for_first_window(self) -> BlockWindow:
-        """Return the first window, waiting and retrying as needed."""
+        """Wait for the first window, retrying as needed, and return it."""
         while True:
             pending_range = self._pending_ranges[0]
             try:
@@ -271,7 +271,7 @@ class SegmentQueue:
                 return window
 
     def _collect_window(self, pending_range: PendingRange) -> BlockWindow | None:
-        """Return the window of a range, or None if its preparation was started again.
+        """Return the window of a range, or None if its preparation was restarted.
 
         Raises:
             OracleError: the error of `fetch_window`, or no worker can prepare the range.
@@ -306,7 +306,10 @@ class SegmentQueue:
     def _retry_range_locally(
         self, pending_range: PendingRange, error: RefusedSegmentError
     ) -> None:
-        """Fetch a refused range in this process, where any error is reported as usual."""
+        """Fetch a refused range in this process.
+
+        Any error is then reported as usual.
+        """
         SEGMENTS.labels("refused").inc()
         if self.workers is not None:
             self.workers.discard_range(pending_range)
@@ -396,7 +399,10 @@ class SegmentQueue:
         )
 
     def _disable_workers(self, error: WorkerStartError) -> None:
-        """Prepare all later ranges in this process, because workers cannot start."""
+        """Prepare all later ranges in this process.
+
+        This is used if workers cannot start.
+        """
         get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:
             self.workers.executor.close()
@@ -406,7 +412,7 @@ class SegmentQueue:
 def build_verification_queue(
     workers: SegmentWorkers, level: VerificationLevel, endpoint: str | None
 ) -> SegmentQueue:
-    """Return a queue that verifies blocks up to a level, without storing answers on disk."""
+    """Build a queue that verifies blocks up to a level, storing no answers on disk."""
     coordinator = workers.coordinator
     window_source = coordinator.window_source
     queue = SegmentQueue(

@@ -1,4 +1,4 @@
-"""Messages to workers: requests to prepare a range of blocks, and the plan that they share.
+"""Messages to workers: requests to prepare a block range, and the plan they share.
 
 Messages contain only plain values, so that they can be serialised. They contain no URL, key or
 token, except that the first message in a pipe contains the URLs of the endpoints. A frame in a
@@ -26,12 +26,15 @@ _DIGEST_BYTES = 32
 
 
 def append_digest(body: bytes) -> bytes:
-    """Return the content followed by its sha256, which `strip_digest` checks."""
+    """Append the SHA-256 of the content, for `strip_digest` to check."""
     return body + hashlib.sha256(body).digest()
 
 
 def strip_digest(content: bytes) -> bytes | None:
-    """Return the content without its sha256, or None if it is truncated or corrupted."""
+    """Check and remove the SHA-256 at the end of the content.
+
+    The result is None if the content is truncated or corrupted.
+    """
     content_without_digest = content[:-_DIGEST_BYTES]
     digest = content[-_DIGEST_BYTES:]
     return (
@@ -65,12 +68,12 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> bytes:
-        """A 32-byte hash that changes with everything that affects the content of a segment."""
+        """A 32-byte hash of everything that affects the content of a segment."""
         return hashlib.sha256(msgspec.msgpack.encode(self)).digest()
 
     @property
     def policy(self) -> VerificationPolicy:
-        """The verification policy of history."""
+        """The verification policy for history."""
         return VerificationPolicy(
             history=VerificationLevel(self.history),
             receipts=self.receipts,
@@ -78,7 +81,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         )
 
     def open_reader(self) -> EventReader:
-        """Return the log reader.
+        """Create the log reader of the plan.
 
         Raises:
             InputError: the profile has another identity in this version than in the writer's
@@ -101,7 +104,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WriterState(msgspec.Struct, frozen=True):
-    """The writer's knowledge of the chain and its endpoints when it creates a request.
+    """What the writer knows of the chain and its endpoints when it creates a request.
 
     `checkpoints` are the number, the hash and the source of each block that every endpoint must
     have. `highest`, `batches` and `providers` contain the highest block, the largest batch and the
@@ -116,11 +119,11 @@ class WriterState(msgspec.Struct, frozen=True):
 
 
 class SegmentRequest(msgspec.Struct, frozen=True):
-    """The request to prepare blocks `first` to `last` from `endpoint`; its `number` is unique.
+    """The request to prepare blocks `first` to `last` from `endpoint`.
 
-    `rate` is the number of calls per second that the worker may send, or None for no limit.
-    `level` is the level to verify up to, as in `ChainSource.fetch_verified_window`, or None to
-    verify the blocks like any history.
+    Its `number` is unique. `rate` is the number of calls per second that the worker may send, or
+    None for no limit. `level` is the level to verify up to, as in
+    `ChainSource.fetch_verified_window`, or None to verify the blocks like any history.
     """
 
     plan: bytes
@@ -141,7 +144,10 @@ _ORDER_DECODER = msgspec.msgpack.Decoder(SegmentRequest)
 
 
 class WorkerSetup(msgspec.Struct, frozen=True):
-    """The first message to a worker; no other message has URLs, because URLs may contain keys."""
+    """The first message to a worker, and the only one with URLs.
+
+    URLs may contain keys.
+    """
 
     plan: SegmentPlan
     urls: tuple[str, ...]
@@ -163,24 +169,33 @@ def encode_frame(message: SegmentRequest | WorkerSetup) -> bytes:
 
 
 def decode_setup(content: bytes) -> WorkerSetup:
-    """Decode the first message, or raise msgspec.DecodeError if it is invalid."""
+    """Decode the first message to a worker.
+
+    Raises msgspec.DecodeError if it is invalid.
+    """
     return _SETUP_DECODER.decode(content)
 
 
 def decode_request(content: bytes) -> SegmentRequest:
-    """Decode a request, or raise msgspec.DecodeError if it is invalid."""
+    """Decode a request.
+
+    Raises msgspec.DecodeError if it is invalid.
+    """
     return _ORDER_DECODER.decode(content)
 
 
 def write_frame(stream: BinaryIO, content: bytes) -> None:
-    """Write one frame and flush the stream, or raise OSError if the reader is gone."""
+    """Write one frame and flush the stream.
+
+    Raises OSError if the reader is gone.
+    """
     stream.write(len(content).to_bytes(_LENGTH_BYTES))
     stream.write(content)
     stream.flush()
 
 
 def read_frame(stream: BinaryIO, max_bytes: int) -> bytes | None:
-    """Return the next frame, or None if the other process has ended.
+    """Read the next frame, or return None if the other process has ended.
 
     Raises:
         FrameError: the frame is truncated, or has more than `max_bytes` bytes.

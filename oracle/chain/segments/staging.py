@@ -1,4 +1,4 @@
-"""Stores finished segments as files, so that they survive a crash before they are committed.
+"""Stores finished segments as files, to survive a crash before they are committed.
 
 A file contains a request, its answer, and the sha256 of both. An invalid file is deleted. The
 content of a file is validated like a new answer. See docs/explanation/segments.md#staging.
@@ -27,7 +27,10 @@ _DECODER = msgspec.msgpack.Decoder(StagedSegment)
 
 @dataclass(slots=True)
 class SegmentStage:
-    """The stored segments of one plan, in a folder that is created when first needed."""
+    """The stored segments of one plan.
+
+    Their folder is created when first needed.
+    """
 
     folder: Path
     plan: bytes
@@ -36,7 +39,10 @@ class SegmentStage:
     _last_and_size_by_first: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Load the index of an earlier run, and delete invalid files and files of another plan."""
+        """Load the index of an earlier run, and delete files that cannot be used.
+
+        These are invalid files and files of another plan.
+        """
         for temporary_path in self.folder.glob(f"*{_TEMPORARY_SUFFIX}"):
             temporary_path.unlink(missing_ok=True)
         for path in self.folder.glob(f"*{_SEGMENT_SUFFIX}"):
@@ -50,7 +56,7 @@ class SegmentStage:
             )
 
     def store_answer(self, request: SegmentRequest, answer: bytes) -> None:
-        """Store an answer that waits to be committed, unless the stage or the disk is full."""
+        """Store an answer until it is committed, unless the stage or the disk is full."""
         content = append_digest(msgspec.msgpack.encode(StagedSegment(request, answer)))
         if (
             sum(size for _, size in self._last_and_size_by_first.values()) + len(content)
@@ -70,7 +76,7 @@ class SegmentStage:
         self._last_and_size_by_first[request.first] = request.last, len(content)
 
     def load_segment(self, first_block: int, last_block: int) -> StagedSegment | None:
-        """Return the segment that begins at `first_block` and ends at `last_block` or before."""
+        """Load the segment that begins at `first_block` and ends by `last_block`."""
         if (
             first_block not in self._last_and_size_by_first
             or self._last_and_size_by_first[first_block][0] > last_block
@@ -79,7 +85,7 @@ class SegmentStage:
         return _read_staged_segment(self._build_path(first_block))
 
     def discard_segments_below(self, first_block: int) -> None:
-        """Delete the committed segments, which begin below this block."""
+        """Delete the segments that begin below this block, as they are committed."""
         for staged_block in [
             staged_block
             for staged_block in self._last_and_size_by_first
@@ -93,7 +99,10 @@ class SegmentStage:
             self._build_path(first_block).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Delete all segments, because they may not continue the stored chain."""
+        """Delete all segments.
+
+        They may not continue the stored chain.
+        """
         for first_block in list(self._last_and_size_by_first):
             self.discard_segment(first_block)
 

@@ -1,4 +1,4 @@
-"""Prepares ranges of history as a worker, which can run as a child process with pipes.
+"""Prepares ranges of history as a worker, possibly as a child process with pipes.
 
 A worker fetches, verifies and decodes the blocks of a range. It makes no decision about the trust
 in endpoints. If anything unusual occurs (a contradiction, a repaired answer, a new fact about the
@@ -61,7 +61,7 @@ _VALID_SENDERS_FACT = {get_feature_fact_name(HeaderFeature.SENDER): "right"}
 
 @dataclass(slots=True)
 class _CountingLimiter(RateLimiter):
-    """A rate limiter that also counts calls, which are reported to the writer's limiter."""
+    """A rate limiter that also counts calls, for the writer's own limiter."""
 
     spent_calls: int = 0
 
@@ -72,7 +72,7 @@ class _CountingLimiter(RateLimiter):
 
 
 class _RecordingPool(EndpointPool):
-    """An endpoint pool that records doubts about endpoints, but takes no action."""
+    """An endpoint pool that records doubts about endpoints without acting on them."""
 
     def __init__(
         self,
@@ -108,7 +108,10 @@ class _RecordingPool(EndpointPool):
 
 @dataclass(slots=True)
 class _FactStore:
-    """An in-memory fact store with the writer's facts; new facts are collected separately."""
+    """An in-memory store with the facts of the writer.
+
+    New facts are collected separately.
+    """
 
     known_facts: FactsByEndpoint
     learned_facts: FactsByEndpoint = field(default_factory=dict)
@@ -121,7 +124,9 @@ class _FactStore:
 
 
 class SegmentPreparer:
-    """Prepares one plan's ranges with its own endpoints; used by one thread.
+    """Prepares the ranges of one plan with its own endpoints.
+
+    One thread uses the object.
 
     Raises:
         InputError: this version cannot read the plan.
@@ -137,7 +142,10 @@ class SegmentPreparer:
         self._store = _FactStore({})
 
     def prepare(self, request: SegmentRequest) -> bytes:
-        """Return an encoded segment, or an encoded refusal; errors are never raised."""
+        """Prepare a range, and return an encoded segment or refusal.
+
+        Errors are never raised.
+        """
         started_at = time.monotonic()
         counters_before = snapshot_counters()
         calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
@@ -162,7 +170,7 @@ class SegmentPreparer:
             return encode_answer(_build_refusal(request, error, observations))
 
     def close(self) -> None:
-        """Close the connections, and drop learned facts."""
+        """Close the connections, and discard what was learned."""
         if self._pool is not None:
             self._pool.close()
         self._pool = self._window_source = None
@@ -273,7 +281,9 @@ def main() -> None:
 
 
 def serve_segment_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
-    """Answer each request; the first frame of the stream contains the plan and the endpoints.
+    """Answer requests from a stream.
+
+    The first frame of the stream contains the plan and the endpoints.
 
     Raises:
         InputError: this version cannot read the plan.

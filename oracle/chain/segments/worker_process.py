@@ -1,4 +1,4 @@
-"""Starts worker processes of this package with only a few permitted environment variables.
+"""Starts worker processes of this package with only a few environment variables.
 
 A list of excluded variables would not be safe, because the variable of a key may have any name
 (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`).
@@ -60,7 +60,7 @@ def start_worker_process(
 
 
 def _is_inherited_by_workers(variable_name: str) -> bool:
-    """Return whether every worker gets this environment variable."""
+    """Return whether workers inherit this environment variable."""
     return (
         variable_name in _PASSED_VARIABLES
         or variable_name.upper() in _PROXY_VARIABLES

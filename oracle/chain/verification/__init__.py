@@ -1,1 +1,1 @@
-"""Verifies windows of blocks by header hashes, blooms and receipts, as far as calibrated."""
+"""Verifies block windows by header hashes, blooms and receipts, as far as calibrated."""

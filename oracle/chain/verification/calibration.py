@@ -1,4 +1,4 @@
-"""Tracks which header features of a chain are valid or unsupported, according to samples.
+"""Tracks which header features of a chain are valid or unsupported, based on samples.
 
 The headers of some chains have blooms of zeros or invented receipts roots, which prove nothing.
 Each chain has one `Calibration`, whose findings are stored. See
@@ -47,11 +47,11 @@ for _feature in HeaderFeature:
 
 @dataclass(slots=True)
 class _FeatureState:
-    """The sampled blocks of one header feature, by hash; a block that was valid once stays valid.
+    """The sampled blocks of one header feature, by hash.
 
-    `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
-    answer. `unsupported_since` is the time at which the feature was last found to be unsupported,
-    or None.
+    A block that was valid once stays valid. `undecided_blocks` were invalid at every endpoint that
+    answered, while a provider did not answer. `unsupported_since` is the time at which the feature
+    was last found to be unsupported, or None.
     """
 
     valid_blocks: set[str] = field(default_factory=set)
@@ -67,7 +67,10 @@ class _FeatureState:
 
 
 class CalibrationUndecidedError(TransientError):
-    """A block contradicts its header, and a provider that may disagree does not answer."""
+    """A block contradicts its header, but a provider has not confirmed it.
+
+    This provider does not answer, and may disagree.
+    """
 
     def __init__(
         self, feature: HeaderFeature, block_hash: str, unanswered_providers: tuple[str, ...]
@@ -83,12 +86,13 @@ class CalibrationUndecidedError(TransientError):
 
 @dataclass(slots=True)
 class Calibration:
-    """Counts samples, and decides which features of a chain's headers are valid; thread-safe.
+    """Decides from samples which header features of a chain are valid.
 
-    A feature that is valid in twenty blocks is proven, and stays proven after a restart. Answers
-    that contradict it are refused, however many endpoints return them. Only a proof can show that
-    the chain does not support the feature after all (`mark_unsupported`). A feature that is valid
-    in no sampled block is unsupported, provided that every provider was queried.
+    The object is thread-safe. A feature that is valid in twenty blocks is proven, and stays proven
+    after a restart. Answers that contradict it are refused, however many endpoints return them.
+    Only a proof can show that the chain does not support the feature after all
+    (`mark_unsupported`). A feature that is valid in no sampled block is unsupported, provided that
+    every provider was queried.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -124,7 +128,7 @@ class Calibration:
         self._restore_refusals(stored_facts)
 
     def is_proven(self, feature: HeaderFeature) -> bool:
-        """Return whether the header feature is proven for the chain and was not refuted later."""
+        """Return whether the header feature was proven for the chain and not refuted later."""
         with self._lock:
             return self._state_by_feature[feature].is_proven
 
@@ -134,9 +138,10 @@ class Calibration:
             return self._state_by_feature[feature].unsupported_since is not None
 
     def needs_samples(self, feature: HeaderFeature) -> bool:
-        """Return whether the feature is neither proven nor recently found to be unsupported.
+        """Return whether the feature needs more samples.
 
-        An unsupported feature stays unsupported while it is sampled again.
+        This is the case if it is neither proven nor was recently found to be unsupported. An
+        unsupported feature stays unsupported while it is sampled again.
         """
         with self._lock:
             state = self._state_by_feature[feature]
@@ -148,7 +153,7 @@ class Calibration:
         return any(self.needs_samples(feature) for feature in features)
 
     def is_scan_due(self, features: Iterable[HeaderFeature]) -> bool:
-        """Return whether the newest blocks should be scanned for samples now."""
+        """Return whether it is time to scan the newest blocks for samples."""
         with self._lock:
             scanned_at = self._scanned_at
             interval_seconds = (
@@ -162,7 +167,7 @@ class Calibration:
         self._scanned_at = self.clock()
 
     def is_new_sample(self, block_hash: str, features: Iterable[HeaderFeature]) -> bool:
-        """Return whether the block is a new sample of a feature that needs samples."""
+        """Return whether a block is a new sample of a feature that needs samples."""
         with self._lock:
             return any(
                 self.needs_samples(feature) and not self._is_block_sampled(feature, block_hash)
@@ -175,9 +180,10 @@ class Calibration:
         validity_by_feature: Mapping[HeaderFeature, bool],
         unanswered_providers: Collection[str] = (),
     ) -> None:
-        """Record which features of a block with logs were valid at any endpoint.
+        """Record which header features of a block were valid at any endpoint.
 
-        An invalid sample does not count until all `unanswered_providers` have answered.
+        The block has logs. An invalid sample does not count until all `unanswered_providers` have
+        answered.
         """
         with self._lock:
             self._unanswered_providers = (
@@ -191,7 +197,7 @@ class Calibration:
                         self._state_by_feature[feature].undecided_blocks.add(block_hash)
 
     def find_undecided_error(self) -> CalibrationUndecidedError | None:
-        """Return an error if a block contradicts its header and some provider did not answer yet.
+        """Return an error if a block contradicts its header and a provider has not answered.
 
         The result is None if there is no such block, or if it is not needed to judge the feature.
         """
@@ -208,9 +214,10 @@ class Calibration:
             return None
 
     def mark_unsupported_features(self) -> None:
-        """Mark a feature as unsupported if it is invalid in all of at least twenty samples.
+        """Mark features as unsupported if they were invalid in at least twenty samples.
 
-        A feature that is valid in some samples is left undecided until there are more samples.
+        A feature must be invalid in all of its samples. A feature that is valid in some samples is
+        left undecided until there are more samples.
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():
@@ -225,14 +232,14 @@ class Calibration:
                     )
 
     def assume_feature_proven(self, feature: HeaderFeature) -> None:
-        """Treat a header feature as proven, because a block that contradicts it was refused."""
+        """Treat a header feature as proven after a block that contradicts it was refused."""
         with self._lock:
             if not self._state_by_feature[feature].is_proven:
                 self._state_by_feature[feature] = _FeatureState(is_proven=True)
                 self._update_metric(feature)
 
     def accept_block(self, feature: HeaderFeature, block_hash: str) -> None:
-        """Record that an operator accepted a block although this header feature is invalid."""
+        """Record that an operator accepted a block despite an invalid header feature."""
         with self._lock:
             self._accepted_blocks.add((feature, block_hash))
 
@@ -242,7 +249,7 @@ class Calibration:
             return (feature, block_hash) in self._accepted_blocks
 
     def mark_unsupported(self, feature: HeaderFeature, proof: str) -> None:
-        """Mark a feature as unsupported, until samples show it to be valid.
+        """Mark a feature as unsupported until samples show that it is valid.
 
         `proof` is logged. It is required because a feature that was proven may be marked.
         """
@@ -256,7 +263,7 @@ class Calibration:
             get_logger().error("verification_downgraded", feature=feature.value, why=proof)
 
     def collect_facts(self) -> dict[str, str]:
-        """Return the findings as facts from which an equal `Calibration` can be restored."""
+        """Return the findings as facts from which the calibration can be restored."""
         with self._lock:
             facts = {
                 get_feature_fact_name(feature): "right" if state.is_proven else "wrong"
@@ -275,7 +282,7 @@ class Calibration:
             return facts | acceptance_facts
 
     def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
-        """Restore the stored block refusal, and the blocks that an operator accepted.
+        """Restore the stored refusal of a block, and the blocks accepted by an operator.
 
         The header feature that a refused block contradicts is treated as proven.
         """
@@ -323,5 +330,5 @@ class Calibration:
 
 
 def get_feature_fact_name(feature: HeaderFeature) -> str:
-    """Return the name of the stored fact about a feature."""
+    """Return the name under which a feature's fact is stored."""
     return f"trust_{feature}"

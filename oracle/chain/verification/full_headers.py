@@ -1,4 +1,7 @@
-"""Fetches headers with bloom, receipts root and transactions root, which commit to the content."""
+"""Fetches headers with the bloom and the roots, which commit to the blocks' content.
+
+The roots are those of the receipts and of the transactions.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,14 +26,17 @@ EMPTY_TRIE_ROOT = "0x" + EMPTY_ROOT.hex()
 
 
 class _HashedTransaction(msgspec.Struct, gc=False):
-    """The hash of a transaction in a block that was fetched with full transactions."""
+    """The hash of a transaction, from a block fetched with full transactions."""
 
     hash: str
 
 
 @dataclass(frozen=True, slots=True)
 class FullHeader:
-    """A block with the fields of its header; a property of a missing field is None or empty."""
+    """A block with all fields of its header.
+
+    A property of a missing field is None or empty.
+    """
 
     block: BlockRef
     response: FullHeaderResponse = field(repr=False)
@@ -45,12 +51,12 @@ class FullHeader:
 
     @property
     def receipts_root(self) -> str:
-        """The receipts root in lower case, or an empty string if the header has none."""
+        """The receipts root in lower case, or an empty string if there is none."""
         return _get_text_or_empty(self.response.receipts_root).lower()
 
     @property
     def transactions_root(self) -> str:
-        """The transactions root in lower case, or an empty string if the header has none."""
+        """The transactions root in lower case, or an empty string if there is none."""
         return _get_text_or_empty(self.response.transactions_root).lower()
 
     @property
@@ -60,19 +66,22 @@ class FullHeader:
 
     @property
     def may_have_transactions(self) -> bool:
-        """Whether the block may have transactions, even on a chain whose headers have no roots."""
+        """Whether the block may have transactions.
+
+        This also works on a chain whose headers have no roots.
+        """
         return not self.has_no_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
     def hashed_fields(self) -> HeaderResponse | None:
-        """All hashed fields of the header, or None if a field is missing."""
+        """All header fields that are hashed, or None if one is missing."""
         try:
             return msgspec.convert(self.response, HeaderResponse, from_attributes=True)
         except msgspec.ValidationError:
             return None
 
     def decode_tx_hashes(self) -> list[str]:
-        """Return the hashes of the block's transactions, in order.
+        """Decode the hashes of the block's transactions, in order.
 
         The block may have been fetched with hashes or with full transactions.
 
@@ -91,14 +100,17 @@ class FullHeader:
         ]
 
     def count_transactions(self) -> int:
-        """Return the number of the block's transactions, or 0 if their list is malformed."""
+        """Return the number of transactions in the block.
+
+        The result is 0 if their list is malformed.
+        """
         try:
             return len(self.decode_tx_hashes())
         except ValueError:
             return 0
 
     def encode_tx_hashes_json(self) -> Buffer:
-        """Return the block's transaction hashes as JSON, without validating them.
+        """Encode the block's transaction hashes as JSON, without validating them.
 
         Malformed data is returned unchanged.
         """
@@ -118,9 +130,10 @@ def _get_text_or_empty(value: object) -> str:
 def fetch_full_headers(
     endpoint: Endpoint, numbers: Iterable[int], *, with_transactions: bool = False
 ) -> list[FullHeader | None]:
-    """Return the blocks at these heights, or None for each block that the endpoint lacks.
+    """Fetch the headers at these heights.
 
-    With `with_transactions`, blocks contain full transactions instead of only their hashes.
+    The result is None for each block that the endpoint lacks. With `with_transactions`, blocks
+    contain full transactions instead of only their hashes.
 
     Raises:
         RpcError: the endpoint gives no usable answer, or a block at another height.
@@ -143,7 +156,7 @@ def fetch_full_headers(
 
 
 def fetch_full_header_by_hash(endpoint: Endpoint, block_hash: Hash) -> FullHeader | None:
-    """Return the block of this hash, or None if the endpoint does not have it.
+    """Fetch the header with this hash, or None if the endpoint does not have it.
 
     Raises:
         RpcError: the endpoint gives no usable answer, or another block.
@@ -158,7 +171,9 @@ def fetch_full_header_by_hash(endpoint: Endpoint, block_hash: Hash) -> FullHeade
 
 
 def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeaderResponse | None:
-    """Return a block with its transactions, fetched one by one if the block is too large.
+    """Fetch a block with its transactions.
+
+    If the block is too large, they are fetched one by one.
 
     Raises:
         RpcError: the endpoint gives no usable answer, or a transaction is missing.
@@ -192,7 +207,9 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
 
 
 def fetch_required_headers(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
-    """Return the blocks at these heights, or raise RpcError if one is missing.
+    """Fetch the headers at these heights.
+
+    Raises RpcError if one is missing.
 
     Raises:
         RpcError: a block is missing, or the endpoint gives no usable answer.
@@ -212,7 +229,7 @@ def fetch_required_headers(endpoint: Endpoint, numbers: Iterable[int]) -> dict[i
 def fetch_linked_headers(
     endpoint: Endpoint, blocks: BlockRange, *, with_transactions: bool = False
 ) -> list[FullHeader]:
-    """Return the blocks of the range, each the parent of the next.
+    """Fetch the headers of a range, each linked to the next by its hash.
 
     With `with_transactions`, blocks contain full transactions instead of only their hashes.
     Heights that the chain skipped are left out if the parent of the next block is the block before
@@ -236,9 +253,10 @@ def fetch_linked_headers(
 
 
 def take_newest_header(endpoint: Endpoint) -> FullHeader | None:
-    """Return the newest block from the endpoint's last head check, or None.
+    """Return the newest header from the endpoint's last head check, once.
 
-    The header is used only once, for the window directly after the check, and not for a retry.
+    The result is None if there is none. The header is used only once, for the window directly
+    after the check, and not for a retry.
     """
     header_response = endpoint.take_newest_header()
     return (

@@ -1,4 +1,4 @@
-"""Recomputes header hashes and roots, and compares receipts and blooms with logs.
+"""Recomputes header hashes and roots, and compares logs with receipts and blooms.
 
 Blooms are used only to detect forks and omissions, and no query is left out because of a bloom.
 See docs/explanation/verification.md#l3.
@@ -28,7 +28,10 @@ from oracle.domain.logs import Log
 
 
 def compute_header_hash(header: FullHeader) -> str:
-    """Return the hash of this header, or "unwritable" if it is incomplete or unreadable."""
+    """Compute the hash of a header.
+
+    The result is "unwritable" if the header is incomplete or unreadable.
+    """
     hashed_fields = header.hashed_fields
     try:
         return "unwritable" if hashed_fields is None else compute_block_hash(hashed_fields)
@@ -37,7 +40,7 @@ def compute_header_hash(header: FullHeader) -> str:
 
 
 def has_valid_hash(header: FullHeader) -> bool:
-    """Return whether the header is complete and hashes to the block's hash."""
+    """Return whether a header is complete and its hash is the block's hash."""
     return compute_header_hash(header) == header.block.hash
 
 
@@ -46,7 +49,7 @@ _ZERO_ROOT = "0x" + "00" * 32
 
 
 def is_root_provably_absent(header: FullHeader, feature: HeaderFeature) -> bool:
-    """Return whether a header with a valid hash proves that its block lacks this root.
+    """Return whether a header with a valid hash proves that a root is absent.
 
     The hash commits to both roots. A zero root is not the root of any list, and a block with
     transactions must have receipts. There is no other proof that a chain lacks a root that was
@@ -63,7 +66,10 @@ def is_root_provably_absent(header: FullHeader, feature: HeaderFeature) -> bool:
 
 
 def try_compute_receipts_root(block_receipts: Receipts) -> str:
-    """Return the root of these receipts, or "unwritable" if they cannot be encoded."""
+    """Compute the root of these receipts.
+
+    The result is "unwritable" if they cannot be encoded.
+    """
     try:
         return compute_receipts_root(block_receipts)
     except ValueError:
@@ -73,7 +79,7 @@ def try_compute_receipts_root(block_receipts: Receipts) -> str:
 def compare_header_features(
     header: FullHeader, block_receipts: Receipts
 ) -> dict[HeaderFeature, bool]:
-    """Return, for each header feature, whether it matches the receipts of the block."""
+    """Return whether each feature of a header matches the block's receipts."""
     try:
         bloom_bits = compute_bloom(log for receipt in block_receipts for log in receipt.logs)
     except ValueError:
@@ -86,7 +92,10 @@ def compare_header_features(
 
 
 def may_contain_logs(bloom_bits: int, logs: Iterable[Log]) -> bool:
-    """Return whether the bloom may contain these logs, by address and first topic."""
+    """Return whether a bloom may contain these logs.
+
+    Addresses and first topics are compared.
+    """
     address_topic_pairs = {(log.address, log.topics[0]) for log in logs}
     return all(
         may_contain_log(bloom_bits, [compute_bloom_mask(address)], [compute_bloom_mask(topic)])
@@ -97,10 +106,10 @@ def may_contain_logs(bloom_bits: int, logs: Iterable[Log]) -> bool:
 def are_logs_complete(
     logs: Sequence[Log], block_receipts: Receipts, log_filter: LogFilter
 ) -> bool:
-    """Return whether these logs are exactly the matching logs in all receipts of a block.
+    """Return whether these logs are all matching logs in a block's receipts.
 
-    `block_receipts` are in order. The result may also be False if the logs differ only in their
-    format, such as upper-case hex.
+    There must be no other logs. `block_receipts` are in order. The result may also be False if the
+    logs differ only in their format, such as upper-case hex.
     """
     log_position = 0
     wanted_topics = {(topic,) for topic in log_filter.topics}
@@ -150,7 +159,7 @@ class BloomChecker:
         )
 
     def may_have_logs(self, header: FullHeader) -> bool:
-        """Return whether a block may have matching logs, according to its bloom.
+        """Return whether a block's bloom allows logs that match the filter.
 
         On a chain without blooms, every block may have matching logs.
         """
@@ -159,7 +168,7 @@ class BloomChecker:
         return header.bloom is None or self._may_contain_log(header.bloom)
 
     def check_window(self, window: VerifiedWindow) -> None:
-        """Mark blocks whose blooms agree with their logs as BLOOMED.
+        """Mark blocks as BLOOMED if their blooms agree with their logs.
 
         Raises:
             ContradictionError: a bloom does not contain a log.

@@ -1,4 +1,4 @@
-"""Determines from samples which features of a chain's headers are valid.
+"""Finds out from samples which features of a chain's headers are valid.
 
 Samples are taken before the first window is read, and later from blocks with logs. An invalid
 sample is checked with every other provider, because the endpoint may have returned wrong data.
@@ -50,7 +50,7 @@ class HeaderSampler:
 
     @property
     def features(self) -> frozenset[HeaderFeature]:
-        """The features that are sampled on this chain."""
+        """The features to sample on this chain."""
         sampled_features = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
         return frozenset(
             sampled_features | {HeaderFeature.TRANSACTIONS}
@@ -59,7 +59,7 @@ class HeaderSampler:
         )
 
     def scan_chain_for_samples(self, endpoint: Endpoint) -> None:
-        """Sample the newest blocks, and older blocks if the newest yield too few samples.
+        """Sample the newest blocks, and older blocks if there are too few samples.
 
         Nothing is done if no samples are needed, or if the last scan is recent. If several threads
         read windows, all of them wait for the scan, so that the level of a window does not depend
@@ -93,7 +93,7 @@ class HeaderSampler:
             self.calibration.mark_scanned()
 
     def sample_block_headers(self, endpoint: Endpoint, blocks: Iterable[FullHeader]) -> None:
-        """Sample the headers of blocks that were already read.
+        """Sample the headers of blocks that have already been read.
 
         Raises:
             CalibrationUndecidedError: a block contradicts its header, and a provider does not
@@ -122,7 +122,7 @@ class HeaderSampler:
     def _record_samples(
         self, endpoint: Endpoint, blocks: Iterable[FullHeader], max_samples: int
     ) -> None:
-        """Check the headers of these blocks against their receipts, and record the results.
+        """Check block headers against their receipts, and record the results.
 
         An endpoint that returns no receipts yields no samples.
         """
@@ -143,7 +143,7 @@ class HeaderSampler:
     def _check_blocks(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader]
     ) -> Iterator[tuple[FullHeader, FeatureValidity]]:
-        """Yield each block with logs, and whether each of its features matches the receipts."""
+        """Check each block with logs, and yield which features match its receipts."""
         for header, block_receipts in fetch_receipts(endpoint, blocks):
             if any(receipt.logs for receipt in block_receipts):
                 yield header, self._compare_features(header, block_receipts)
@@ -160,7 +160,10 @@ class HeaderSampler:
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
     ) -> None:
-        """Count samples; a feature counts as invalid only if no provider returns valid data."""
+        """Count samples.
+
+        A feature counts as invalid only if no provider returns valid data.
+        """
         open_features = [
             feature for feature in self.features if self.calibration.needs_samples(feature)
         ]
@@ -191,7 +194,7 @@ class HeaderSampler:
         blocks: Sequence[FullHeader],
         features: Collection[HeaderFeature],
     ) -> "_ProviderAnswers":
-        """Query other endpoints about blocks, until each feature was found to be valid."""
+        """Query other endpoints about blocks until each feature is found to be valid."""
         answers = _ProviderAnswers()
         if not blocks:
             return answers
@@ -232,13 +235,16 @@ class HeaderSampler:
 
 @dataclass(slots=True)
 class _ProviderAnswers:
-    """The results of other endpoints by block hash, and the providers that did not answer."""
+    """The results of other endpoints by block hash, and which providers did not answer."""
 
     validity_by_block: dict[str, FeatureValidity] = field(default_factory=dict)
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def merge_answer(self, block_hash: str, validity: FeatureValidity) -> None:
-        """Merge a block's result; a feature is valid if any endpoint's data is valid."""
+        """Merge the result for a block.
+
+        A feature is valid if any endpoint's data is valid.
+        """
         merged_validity = self.validity_by_block.setdefault(
             block_hash, dict.fromkeys(validity, False)
         )
@@ -255,13 +261,13 @@ class _ProviderAnswers:
         }
 
     def are_all_valid(self, block_hash: str, features: Collection[HeaderFeature]) -> bool:
-        """Return whether each of the features was found to be valid."""
+        """Return whether all of these features were found to be valid."""
         validity = self.validity_by_block.get(block_hash, {})
         return all(validity.get(feature) for feature in features)
 
 
 def _select_sample_ranges(newest_block: int, range_size: int) -> list[range]:
-    """Return the range of the newest heights, and older ranges spread evenly below it."""
+    """Select the range of the newest heights, and evenly spaced ranges below it."""
     range_ends = [
         newest_block - newest_block * step // (_OLDER_RANGES + 1)
         for step in range(_OLDER_RANGES + 1)

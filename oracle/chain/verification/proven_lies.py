@@ -1,4 +1,4 @@
-"""Distinguishes invented data from answers that are accidentally wrong, late or truncated.
+"""Distinguishes invented data from answers that are wrong by accident, late or truncated.
 
 If the proven receipts of a block do not contain a log, the endpoint invented or changed the log.
 An answer that contradicts its header may be an accident, so the endpoint is queried a second time,
@@ -24,18 +24,21 @@ ProvabilityCheck = Callable[[Endpoint, int], bool]
 
 
 def count_logs_by_content(logs: Iterable[Log]) -> LogContentCounts:
-    """Return how often each combination of address, topics and data occurs."""
+    """Count the logs with each combination of address, topics and data."""
     return Counter((log.address, log.topics, log.data) for log in logs)
 
 
 def count_invented_logs(served_logs: Iterable[Log], true_logs: Iterable[Log]) -> int:
-    """Return how many served logs are not among the true logs, compared by content."""
+    """Count the served logs that are not among the true logs.
+
+    Logs are compared by content.
+    """
     return (count_logs_by_content(served_logs) - count_logs_by_content(true_logs)).total()
 
 
 @dataclass(frozen=True, slots=True)
 class MisbehaviourDetector:
-    """Excludes endpoints whose responses are proven wrong while windows are read."""
+    """Excludes endpoints that are proven wrong while windows are read."""
 
     endpoints: EndpointPool
     is_block_provable: ProvabilityCheck
@@ -43,7 +46,7 @@ class MisbehaviourDetector:
     def check_repaired_logs(
         self, endpoint: Endpoint, served_logs: Sequence[Log], true_logs: Sequence[Log]
     ) -> None:
-        """Compare the logs that an endpoint returned with the logs that the receipts proved.
+        """Compare an endpoint's logs with the logs that receipts proved.
 
         An endpoint that invented logs is marked as proven wrong. An endpoint that omitted logs is
         only deprioritised, because its own receipts contain the logs. If it also omits logs of
@@ -58,7 +61,10 @@ class MisbehaviourDetector:
     def recheck_contradictions(
         self, contradictions: Iterable[ContradictionError], proving_endpoint: str
     ) -> None:
-        """Query contradicting endpoints again after another endpoint returned the window."""
+        """Query endpoints again whose answers contradicted a header.
+
+        Another endpoint has returned the window in the meantime.
+        """
         for error in contradictions:
             # A bloom mismatch alone cannot prove an endpoint wrong.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:

@@ -1,4 +1,4 @@
-"""Fetches the receipts of blocks: by block if the endpoint supports it, else by transaction.
+"""Fetches the receipts of blocks, by block if supported, otherwise by transaction.
 
 If the receipts of one block exceed the limit of a response, they are also fetched by transaction,
 which is slow.
@@ -42,9 +42,10 @@ Receipts = list[ProvenReceipt]
 
 
 class ProvenReceipts(NamedTuple):
-    """The logs that match the filter in a block's receipts, which the native code has proven.
+    """The matching logs in a block's receipts, which native code has proven.
 
-    `statuses` contains one byte for each receipt: 1 if the transaction succeeded, else 0.
+    The logs match the filter. `statuses` contains one byte for each receipt: 1 if the transaction
+    succeeded, else 0.
     """
 
     logs: PackedLogs
@@ -54,7 +55,9 @@ class ProvenReceipts(NamedTuple):
 def fetch_receipts(
     endpoint: Endpoint, blocks: Sequence[FullHeader]
 ) -> Iterator[tuple[FullHeader, Receipts]]:
-    """Yield each block with its receipts in order of execution; a few blocks are fetched at once.
+    """Fetch receipts, and yield each block with its receipts in execution order.
+
+    A few blocks are fetched at once.
 
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.
@@ -67,9 +70,10 @@ def fetch_receipts(
 def fetch_receipts_to_prove(
     endpoint: Endpoint, blocks: Sequence[FullHeader], log_filter: LogFilter
 ) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
-    """Yield each block with its receipts, most of which the native code has already proven.
+    """Fetch receipts, and yield each block with its receipts, mostly proven already.
 
-    Receipts that the native code has not proven may still match the header.
+    The native code has proven them. Receipts that the native code has not proven may still match
+    the header.
 
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.
@@ -93,7 +97,7 @@ def _build_native_receipt_prover(
 def prove_receipts_natively(
     receipts: Buffer, header: FullHeader, log_filter: LogFilter, sources: SourceIndexes
 ) -> ProvenReceipts | None:
-    """Return the proven receipts in an `eth_getBlockReceipts` result, or None.
+    """Prove the receipts in an `eth_getBlockReceipts` response with native code.
 
     The result is None if the receipts do not match the header, or must be decoded in Python.
     """
@@ -168,7 +172,7 @@ def _fetch_receipt_batch(
 def _fetch_batch_in_halves(
     endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
 ) -> list[Receipts | ProvenReceipts]:
-    """Fetch an oversized batch in halves, and an oversized block's receipts one by one."""
+    """Fetch an oversized batch in halves, or an oversized block's receipts one by one."""
     if len(blocks) > 1:
         half_count = len(blocks) // 2
         block_halves = (blocks[:half_count], blocks[half_count:])
@@ -218,7 +222,7 @@ def _require_receipts_response(
 
 
 def sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receipts) -> Receipts:
-    """Return the receipts in order of execution, and check that no receipt is missing."""
+    """Sort receipts in execution order, and check that none is missing."""
     try:
         indexes = [int(receipt.transaction_index, 16) for receipt in block_receipts]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Refusals of blocks about which answers contradict each other or the block's header.
+"""Refusals of blocks because answers contradict each other or the block's header.
 
 No proof shows which answer is right. A refusal is stored until an endpoint proves the block, until
 a second endpoint gives the same answer, or until an operator accepts the block. Until then, every
@@ -24,7 +24,7 @@ CALIBRATION_CHECK = "calibration"
 
 
 class BlockRefusal(msgspec.Struct, frozen=True):
-    """A block, the check that it failed, and the message to show."""
+    """A refused block, the check that failed, and the message to show."""
 
     number: int
     block_hash: Hash
@@ -32,22 +32,22 @@ class BlockRefusal(msgspec.Struct, frozen=True):
     reason: str
 
     def to_json(self) -> str:
-        """Return the refusal as JSON for `from_json`."""
+        """Return the refusal as JSON, for `from_json`."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the refusal that `to_json` wrote."""
+        """Parse a refusal that `to_json` wrote."""
         return msgspec.json.decode(text, type=cls)
 
     @property
     def acceptance_fact_name(self) -> str:
-        """The name of the fact that stores an operator's acceptance of this block."""
+        """The name of the fact that records an operator's acceptance of this block."""
         return f"{ACCEPTED_PREFIX}{self.check} {self.block_hash}"
 
 
 class BlockRefusedError(TransientError):
-    """A block is refused, because it contradicts its header or endpoints disagree about it."""
+    """A block was refused: it contradicts its header, or endpoints disagree about it."""
 
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal

@@ -1,6 +1,6 @@
-"""Estimates how many JSON-RPC calls following a chain takes, because most providers bill calls.
+"""Estimates how many JSON-RPC calls it takes to follow a chain.
 
-See docs/reference/rpc-requirements.md#costs.
+Most providers bill calls. See docs/reference/rpc-requirements.md#costs.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ _LINK_HEADERS = 2
 
 @dataclass(frozen=True, slots=True)
 class RpcCosts:
-    """Numbers of JSON-RPC calls; each call in a batch counts.
+    """The numbers of JSON-RPC calls needed.
 
-    `empty_block` is the number for a block without logs at the head, including the check of the
-    head. `history` is the number for 1,000 final blocks without relevant logs, at the initial size
-    of ranges. `proof` is added for each block with logs or watched calls, in history and at the
-    head. If `by_transaction` is true, a proof takes one more call for each transaction of the
-    block.
+    Each call in a batch counts. `empty_block` is the number for a block without logs at the head,
+    including the check of the head. `history` is the number for 1,000 final blocks without
+    relevant logs, at the initial size of ranges. `proof` is added for each block with logs or
+    watched calls, in history and at the head. If `by_transaction` is true, a proof takes one more
+    call for each transaction of the block.
     """
 
     empty_block: int
@@ -48,9 +48,10 @@ class RpcCosts:
 def estimate_rpc_costs(
     reader: EventReader, policy: VerificationPolicy, capabilities: Capabilities | None
 ) -> RpcCosts:
-    """Return the costs at an endpoint with these capabilities (None: with all capabilities).
+    """Estimate the number of calls at an endpoint with these capabilities.
 
-    No request is sent; the features of the chain's headers are assumed to be proven.
+    None means that the endpoint has all capabilities. No request is sent; the features of the
+    chain's headers are assumed to be proven.
     """
     has_logs_by_hash = capabilities is None or capabilities.has_logs_by_hash
     serves_receipts = capabilities is None or capabilities.has_block_receipts

@@ -1,4 +1,4 @@
-"""Extracts the watched calls from whole blocks, and proves that no call is missing or forged.
+"""Extracts watched calls from whole blocks, and proves that none is missing or forged.
 
 The transactions root commits to every transaction of a block. If the chain's roots are proven, an
 endpoint that omits a transaction or changes its input is therefore detected
@@ -43,7 +43,9 @@ _MIN_V_UNPROTECTED, _MIN_V_PROTECTED = 27, 35
 def extract_watched_calls(
     endpoint: Endpoint, blocks: Sequence[FullHeader], selectors: Selectors, check_call: CallCheck
 ) -> dict[int, list[Call]]:
-    """Return the watched calls by block, from blocks that were fetched with their transactions.
+    """Extract the watched calls of each block.
+
+    The blocks were fetched with their transactions.
 
     Raises:
         RpcError: transactions are missing or of another block, or `check_call` fails.
@@ -73,9 +75,10 @@ def extract_watched_calls(
 
 
 def try_compute_transactions_root(header: FullHeader) -> str:
-    """Return the root of the block's transactions, whose hashes must match their fields.
+    """Compute the root of a block's transactions.
 
-    If the transactions cannot be encoded, or a hash does not match, the result is not a root.
+    The hashes of the transactions must match their fields. If the transactions cannot be encoded,
+    or a hash does not match, the result is not a root.
     """
     try:
         transactions = get_body_decoder(list[SignedTransaction]).decode(
@@ -90,12 +93,12 @@ def try_compute_transactions_root(header: FullHeader) -> str:
 
 
 def has_valid_transactions_root(header: FullHeader) -> bool:
-    """Return whether the block's transactions match the root of its header."""
+    """Return whether a block's transactions match the root in its header."""
     return try_compute_transactions_root(header) == header.transactions_root
 
 
 class ForgeryError(ContradictionError):
-    """A call's sender, or another field of it, differs from the signed transaction."""
+    """A call's sender or another field differs from the signed transaction."""
 
     def __init__(self, endpoint: str, call: Call, message: str) -> None:
         full_message = f"block {call.block}: call {call.tx_hash}: {message}"
@@ -108,7 +111,7 @@ class ForgeryError(ContradictionError):
 
 @dataclass(slots=True)
 class SenderChecker:
-    """Checks the senders of the calls that one endpoint returned for a window.
+    """Checks the senders of calls that one endpoint returned for a window.
 
     `unproven_blocks` have calls whose sender is not proven by a signature.
     """
@@ -118,7 +121,7 @@ class SenderChecker:
     unproven_blocks: set[int] = field(default_factory=set)
 
     def check_sender(self, call: Call, raw_transaction: RawTransaction) -> None:
-        """Compare a call with the signed transaction that the endpoint returned.
+        """Check a call against the signed transaction that the endpoint returned.
 
         Raises:
             ForgeryError: the transaction was signed by another account, or has other fields.
@@ -158,7 +161,7 @@ class SenderChecker:
 
 
 def recover_signer(transaction: SignedTransaction) -> str | None:
-    """Return the lower-case address of the signer, or None if it cannot be recovered.
+    """Recover the signer's address in lower case, or return None if this is impossible.
 
     The signer cannot be recovered if the type is unknown, such as the type of a chain's system
     transactions, or if the signature is missing or consists of zeros.
@@ -196,7 +199,7 @@ def _parse_quantity(quantity: str | None) -> int:
 
 
 def _build_signed_payload(transaction: SignedTransaction) -> tuple[bytes, int]:
-    """Return the payload that was signed, and the parity (0 or 1) of the signature."""
+    """Return the payload that was signed, and the parity (0 or 1) of its signature."""
     transaction_type = int(transaction.type, 16)
     fields = encode_transaction_fields(transaction)[:-3]
     if transaction_type:

@@ -1,4 +1,4 @@
-"""The levels to which windows are verified, from the section `[verify]` of the settings.
+"""The levels to which windows are verified, from the settings section `[verify]`.
 
 See docs/explanation/verification.md.
 """
@@ -10,11 +10,11 @@ from oracle.domain.coverage import VerificationLevel
 
 @dataclass(frozen=True, slots=True)
 class VerificationPolicy:
-    """The levels to which non-final blocks (`head`) and final blocks (`history`) are verified.
+    """The levels to which head blocks and final blocks are verified.
 
-    If `receipts` is false, no block is ever proven. With `every_header`, history is read in the
-    same way as the head, with all headers and with logs by block hash. This takes about two
-    requests per block.
+    `head` is the level of non-final blocks, `history` of final blocks. If `receipts` is false, no
+    block is ever proven. With `every_header`, history is read in the same way as the head, with
+    all headers and with logs by block hash. This takes about two requests per block.
     """
 
     head: VerificationLevel = VerificationLevel.PROVEN
@@ -23,17 +23,21 @@ class VerificationPolicy:
     every_header: bool = False
 
     def get_max_level(self, *, is_history: bool) -> VerificationLevel:
-        """Return the level to which final blocks (`is_history`) or newer blocks are verified."""
+        """Return the level to which blocks are verified.
+
+        With `is_history`, these are final blocks, otherwise newer blocks.
+        """
         level = self.history if is_history else self.head
         return level if self.receipts else min(level, VerificationLevel.BLOOMED)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelShortfall:
-    """The configured level cannot be reached, because the chain lacks `unsupported_features`.
+    """The configured level cannot be reached, because the chain lacks header features.
 
-    `reachable_level` is the level that can be configured instead. A block whose level is below
-    `unproven_below` is only as reliable as the endpoint that returned it.
+    These are `unsupported_features`. `reachable_level` is the level that can be configured
+    instead. A block whose level is below `unproven_below` is only as reliable as the endpoint that
+    returned it.
     """
 
     wanted_level: VerificationLevel

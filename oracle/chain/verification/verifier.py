@@ -1,4 +1,4 @@
-"""Verifies a window in steps: by its headers, its receipts (L4) and its blooms (L3).
+"""Verifies a window in steps: by headers, by receipts (L4) and by blooms (L3).
 
 Logs that are proven by receipts replace the logs that the endpoint returned. See
 docs/explanation/verification.md.
@@ -42,7 +42,7 @@ MIN_NONEMPTY_BLOCKS = 80
 
 @dataclass(frozen=True, slots=True)
 class WindowVerifier:
-    """Verifies the answers for one filter, using the proven features of the chain's headers."""
+    """Verifies answers for one filter, using the chain's proven header features."""
 
     log_filter: LogFilter
     calibration: Calibration
@@ -52,7 +52,7 @@ class WindowVerifier:
     report_endpoint: Callable[[Endpoint, str], None]
 
     def get_max_allowed_level(self, max_level: VerificationLevel) -> VerificationLevel:
-        """Return the highest level up to `max_level` that can currently be reached."""
+        """Return the highest level, up to `max_level`, that can currently be reached."""
         if max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
             HeaderFeature.RECEIPTS
         ):
@@ -64,7 +64,7 @@ class WindowVerifier:
         return min(max_level, VerificationLevel.PINNED)
 
     def get_reachable_level(self, max_level: VerificationLevel) -> VerificationLevel:
-        """Return the highest level up to `max_level` that the chain may reach.
+        """Return the highest level, up to `max_level`, that the chain may reach.
 
         The chain may have a feature until samples show that it lacks the feature.
         """
@@ -77,11 +77,11 @@ class WindowVerifier:
         return min(max_level, VerificationLevel.PINNED)
 
     def get_history_level(self, max_level: VerificationLevel) -> VerificationLevel:
-        """Return the level up to `max_level` that every block of history reaches at present.
+        """Return the level that every block of history now reaches.
 
-        BLOOMED and higher levels require every header. A bloom that excludes the indexed contracts
-        proves as much as the receipts. If the chain has no blooms, the receipts of every block are
-        read.
+        The level is at most `max_level`. BLOOMED and higher levels require every header. A bloom
+        that excludes the indexed contracts proves as much as the receipts. If the chain has no
+        blooms, the receipts of every block are read.
         """
         if max_level >= VerificationLevel.BLOOMED and self.calibration.is_proven(
             HeaderFeature.BLOOM
@@ -101,7 +101,7 @@ class WindowVerifier:
     def can_read_receipts_only(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader], max_level: VerificationLevel
     ) -> bool:
-        """Return whether receipts alone can prove all logs of these blocks, without a log query.
+        """Return whether receipts alone, without a log query, can prove all logs of blocks.
 
         If no bloom of a non-empty block excludes the indexed contracts, the receipts of all blocks
         are read anyway. Then logs are not requested and blooms are not used. However, logs are
@@ -131,7 +131,7 @@ class WindowVerifier:
         )
 
     def find_unsupported_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
-        """Return the features that blocks at this level need but the chain lacks.
+        """Return the features that this level requires but the chain lacks.
 
         If header hashes are not valid, the roots and blooms in headers are not proven.
         """
@@ -150,7 +150,7 @@ class WindowVerifier:
         )
 
     def verify_window(self, window: VerifiedWindow) -> None:
-        """Verify a window, and store the levels and proven logs in it.
+        """Verify a window, and store in it the levels and the proven logs.
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
@@ -186,7 +186,7 @@ class WindowVerifier:
                 )
 
     def _sample_headers(self, window: VerifiedWindow) -> None:
-        """Sample the headers of blocks with matching logs, if samples are needed."""
+        """Sample the headers of blocks with matching logs, if more samples are needed."""
         if self.calibration.needs_any_samples(self.sampler.features):
             headers_with_logs = [
                 header for header in window.headers if header.block.number in window.logs_by_block
@@ -196,7 +196,7 @@ class WindowVerifier:
     # --- receipts ---
 
     def _check_receipts_are_available(self, window: VerifiedWindow) -> None:
-        """Check that the endpoint still has receipts, even if they cannot prove anything.
+        """Check that the endpoint still has receipts, even if they prove nothing.
 
         Raises:
             RpcError: the endpoint has pruned a block, which must not be mistaken for an empty
@@ -235,7 +235,7 @@ class WindowVerifier:
             self._apply_receipts(window, header, block_receipts)
 
     def _select_headers_to_prove(self, window: VerifiedWindow) -> list[FullHeader]:
-        """Return the blocks whose receipts are needed, and mark empty blocks as proven."""
+        """Return the headers whose receipts are needed, and mark empty blocks as proven."""
         headers_to_prove = []
         calls: Mapping[int, object] = window.calls_by_block or {}
         for header in window.headers:
@@ -255,7 +255,7 @@ class WindowVerifier:
     def _apply_receipts(
         self, window: VerifiedWindow, header: FullHeader, block_receipts: Receipts
     ) -> None:
-        """Set the logs, and whether calls succeeded, from receipts that match the header."""
+        """Set the logs and the success of calls from receipts that match the header."""
         block_number = header.block.number
         returned_logs = window.logs_by_block.get(block_number, [])
         calls = (window.calls_by_block or {}).get(block_number, ())
@@ -283,7 +283,7 @@ class WindowVerifier:
     def _apply_proven_receipts(
         self, window: VerifiedWindow, header: FullHeader, proven_receipts: ProvenReceipts
     ) -> None:
-        """Apply receipts whose hashes the native code has already compared."""
+        """Apply receipts that the native code has already checked against the header."""
         block_number = header.block.number
         if proven_receipts.logs or block_number in window.logs_by_block:
             self._set_proven_logs(window, block_number, proven_receipts.logs)
@@ -293,7 +293,7 @@ class WindowVerifier:
         window.level_by_block[block_number] = VerificationLevel.PROVEN
 
     def _set_proven_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
-        """Set the logs of a block, and report the endpoint if it returned different logs."""
+        """Set the logs of a block, and report an endpoint that returned others."""
         returned_logs = window.logs_by_block.get(number, [])
         if window.returned_logs is None:
             window.logs_by_block[number] = true_logs
@@ -334,7 +334,10 @@ class WindowVerifier:
                 window.limit_block_level(header.block.number, VerificationLevel.BLOOMED)
 
     def _mark_unsupported_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
-        """Mark a feature as unsupported, and return True, if a header proves its absence."""
+        """Mark a feature as unsupported if a header proves its absence.
+
+        The result is whether the feature was marked.
+        """
         if not is_root_provably_absent(header, feature):
             return False
         self.calibration.mark_unsupported(
@@ -351,7 +354,7 @@ class WindowVerifier:
         *,
         computed_value: str,
     ) -> None:
-        """Raise ContradictionError, unless an operator accepted the block."""
+        """Raise ContradictionError unless an operator accepted the block."""
         if not self.calibration.is_accepted(feature, header.block.hash):
             raise ContradictionError(
                 window.endpoint_name, feature, header, message, computed_value=computed_value
@@ -361,7 +364,9 @@ class WindowVerifier:
 def extract_matching_logs(
     endpoint: str, header: FullHeader, block_receipts: Receipts, log_filter: LogFilter
 ) -> list[Log]:
-    """Extract the matching logs from receipts, after checking the logs' block hash.
+    """Extract the matching logs from receipts.
+
+    The block hash of the logs is checked first.
 
     Raises:
         RpcError: a matching log is invalid, or of another block.
@@ -385,7 +390,7 @@ def extract_matching_logs(
 def _check_receipt_hashes(
     endpoint: str, header: FullHeader, block_receipts: Receipts, indexes: Iterable[int]
 ) -> None:
-    """Check that receipts at these indexes have the hashes of the block's transactions.
+    """Check that receipts have the hashes of the transactions at these indexes.
 
     Raises:
         RpcError: a hash differs, or a receipt is missing.

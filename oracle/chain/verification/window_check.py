@@ -1,4 +1,4 @@
-"""The state of a window during verification: the endpoint's answer, and the levels reached."""
+"""A window during its verification: the endpoint's answer and the levels reached."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ def record_missing_logs(endpoint: str, missing_count: int) -> None:
 
 @dataclass(slots=True)
 class VerifiedWindow:
-    """One endpoint's answer for a range of blocks, and the level that each block has reached.
+    """One endpoint's answer for a block range, and the level of each block so far.
 
     `headers` are the known headers, in order. If `has_all_headers` is true, they cover the range,
     and each is the parent of the next. `returned_logs` are the logs from the endpoint, or None if
@@ -93,12 +93,12 @@ class VerifiedWindow:
 
     @property
     def endpoint_name(self) -> str:
-        """The displayed name of the endpoint."""
+        """The display name of the endpoint."""
         return self.endpoint.name
 
     @property
     def min_level(self) -> VerificationLevel:
-        """The lowest level of the blocks with known headers."""
+        """The lowest level of all blocks with known headers."""
         return min(self.level_by_block.values())
 
     @property
@@ -113,24 +113,24 @@ class VerifiedWindow:
         )
 
     def is_proven(self, number: int) -> bool:
-        """Return whether this block was proven."""
+        """Return whether a block was proven."""
         return self.level_by_block[number] >= VerificationLevel.PROVEN
 
     def replace_logs(self, number: int, true_logs: list[Log]) -> None:
-        """Replace the endpoint's logs of a block with the proven logs."""
+        """Replace the endpoint's logs of a block by the proven logs."""
         self.logs_by_block[number] = true_logs
         self.is_repaired = True
 
     def limit_block_level(self, number: int, max_level: VerificationLevel) -> None:
-        """Lower the level of a block to `max_level` if it is higher."""
+        """Lower the level of a block to `max_level`, if it is higher."""
         self.level_by_block[number] = min(self.level_by_block[number], max_level)
 
     def mark_blocks_unproven(self, blocks: Iterable[int]) -> None:
-        """Limit these blocks to levels below PROVEN, because of unproven content."""
+        """Limit blocks to levels below PROVEN, because some content is unproven."""
         for number in blocks:
             if number in self.level_by_block:
                 self.limit_block_level(number, VerificationLevel.BLOOMED)
 
     def collect_logs(self) -> list[Log]:
-        """Return every log, in order of (block, index)."""
+        """Return all logs in order of (block, index)."""
         return join_logs([self.logs_by_block[number] for number in sorted(self.logs_by_block)])
