@@ -15,7 +15,7 @@ from oracle.daemon.config.loader import Config
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.domain.events.jsonl import parse_events
-from oracle.domain.scoring.reliability import remove_falls
+from oracle.domain.scoring.reliability import remove_reliability_decreases
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
 from oracle.indexer.event_archive import EventArchive
@@ -210,7 +210,7 @@ def _build_choice_without_exclusions(policy: SelectionPolicy, source: InputSourc
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """
-    return SystemChoice(policy, remove_falls(source.rules), needs_history=False)
+    return SystemChoice(policy, remove_reliability_decreases(source.rules), needs_history=False)
 
 
 def _get_configured_policy(name: str, source: InputSource) -> SelectionPolicy:

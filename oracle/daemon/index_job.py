@@ -45,9 +45,9 @@ class IndexJob:
         index = self.index
         with index.store.read_transaction() as uow:
             is_halted = uow.halts.find_halt_reason() is not None
-        backfilled = None if is_halted else self.maintenance.backfill_index_scope()
-        if backfilled is not None:
-            return backfilled
+        backfill_facts = None if is_halted else self.maintenance.backfill_index_scope()
+        if backfill_facts is not None:
+            return backfill_facts
         try:
             reread_facts, reread_error = (None, None) if is_halted else self._reread_blocks()
             if reread_facts is not None:

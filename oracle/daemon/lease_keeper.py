@@ -398,7 +398,8 @@ def _read_namespace_digest() -> str | None:
 def _read_process_stat(pid: int) -> tuple[str, int] | None:
     """Return the state and the start ticks of a process, or None if they cannot be read."""
     try:
-        # The process name stands in parentheses and may contain any character, even parentheses.
+        # The kernel puts parentheses around the process name, which may itself contain any
+        # character, even parentheses.
         stat_tail = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2]
         stat_fields = stat_tail.split()
         return stat_fields[_STATE_INDEX], int(stat_fields[_START_INDEX])

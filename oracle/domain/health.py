@@ -205,8 +205,9 @@ class HealthReport(NamedTuple):
 
     def format_line(self) -> str:
         """Return the severity and the conditions as one line."""
-        labels = ", ".join(condition.label for condition in self.conditions)
-        return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
+        conditions_text = ", ".join(condition.label for condition in self.conditions)
+        detail = f": {conditions_text}" if conditions_text else ", no action needed"
+        return f"{self.severity.name.lower()}{detail}"
 
     def to_dict(self) -> dict[str, object]:
         """Return the report as a dict that can be encoded as JSON."""

@@ -15,16 +15,17 @@ from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
 
 # The creator (None if unknown) and the node of a task.
-EndKey = tuple[Address | None, Address]
+CreatorAndNode = tuple[Address | None, Address]
 _MINUTE_SECONDS = 60
 # The length of the tested window, and of the preceding period that gives the usual timeout rate.
 WINDOW_MINUTES = 15
 BASELINE_MINUTES = 24 * 60
-# The usual timeout rate is computed from at least `_MIN_BASELINE_ENDS` ends and is at least one
-# timeout in that many. If a day has fewer ends, one in `_ASSUMED_TIMEOUTS` of the missing ends is
-# taken as a timeout, so that a young network with many failures is not mistaken for an incident.
-_MIN_BASELINE_ENDS = 500
-_ASSUMED_TIMEOUTS = 10
+# The usual timeout rate is computed from at least `_MIN_BASELINE_TASKS` ended tasks, and is at
+# least one timeout in that many. If fewer tasks ended in a day, one timeout is assumed for each
+# `_TASKS_PER_ASSUMED_TIMEOUT` missing tasks, so that many failures in a young network are not
+# mistaken for an incident.
+_MIN_BASELINE_TASKS = 500
+_TASKS_PER_ASSUMED_TIMEOUT = 10
 _MIN_FAILED_NODES = 3
 # An incident is reported only if its probability under the usual rate is at most one in this
 # number.
@@ -87,83 +88,88 @@ def find_incident_marking_timeout(
     `time` is the block time of the timeout. `creator` and `known_at` have the same meaning as in
     `Incident.marks`.
     """
-    marking = (incident for incident in incidents if incident.marks(time, creator, known_at))
-    return next(marking, None)
+    matching_incidents = (
+        incident for incident in incidents if incident.marks(time, creator, known_at)
+    )
+    return next(matching_incidents, None)
 
 
-class EndTotals:
+class TaskEndCounts:
     """The number of task ends for one creator, or for all creators together.
 
-    `end_counts_by_node` maps a node to the numbers of its ends and timeouts. `failed_nodes` is the
-    number of nodes with a timeout. `healthy_nodes` is the number of those that answered a task of
-    another creator; it is not counted for all creators together.
+    `counts_by_node` maps a node to the numbers of its ends and timeouts. `failed_node_count` is
+    the number of nodes with a timeout. `healthy_node_count` is the number of those that answered a
+    task of another creator; it is not counted for all creators together.
     """
 
     __slots__ = (
-        "_max_ends",
-        "end_counts_by_node",
+        "_max_tasks_per_node",
+        "counts_by_node",
         "ends",
-        "failed_nodes",
-        "healthy_nodes",
+        "failed_node_count",
+        "healthy_node_count",
         "timeouts",
     )
 
     def __init__(self) -> None:
-        self.ends = self.timeouts = self.failed_nodes = self.healthy_nodes = 0
-        self.end_counts_by_node: dict[Address, list[int]] = {}
-        # The maximum is None if it must be recomputed, because a node that had it lost an end.
-        self._max_ends: int | None = 0
+        self.ends = self.timeouts = self.failed_node_count = self.healthy_node_count = 0
+        self.counts_by_node: dict[Address, list[int]] = {}
+        # None if the maximum must be recomputed, because a task of the node with the maximum has
+        # left the window.
+        self._max_tasks_per_node: int | None = 0
 
     @property
-    def max_ends(self) -> int:
+    def max_tasks_per_node(self) -> int:
         """The largest number of task ends of any node."""
-        if self._max_ends is None:
-            self._max_ends = max((ends for ends, _ in self.end_counts_by_node.values()), default=0)
-        return self._max_ends
+        if self._max_tasks_per_node is None:
+            self._max_tasks_per_node = max(
+                (ends for ends, _ in self.counts_by_node.values()), default=0
+            )
+        return self._max_tasks_per_node
 
     def add(self, node: Address, ends: int, timeouts: int) -> None:
         """Add ended tasks of a node.
 
         Negative numbers remove ended tasks.
         """
-        end_counts = self.end_counts_by_node.get(node)
-        if end_counts is None:
-            end_counts = self.end_counts_by_node[node] = [0, 0]
-        ends_before, timeouts_before = end_counts
-        ends_after = ends_before + ends
-        timeouts_after = timeouts_before + timeouts
+        node_counts = self.counts_by_node.get(node)
+        if node_counts is None:
+            node_counts = self.counts_by_node[node] = [0, 0]
+        task_count_before, timeout_count_before = node_counts
+        task_count_after = task_count_before + ends
+        timeout_count_after = timeout_count_before + timeouts
         self.ends += ends
-        if ends_after:
-            end_counts[0], end_counts[1] = ends_after, timeouts_after
+        if task_count_after:
+            node_counts[0], node_counts[1] = task_count_after, timeout_count_after
         else:
-            del self.end_counts_by_node[node]
+            del self.counts_by_node[node]
         if timeouts:
             self.timeouts += timeouts
-            self.failed_nodes += (timeouts_after > 0) - (timeouts_before > 0)
-        if self._max_ends is not None:
-            if ends_after > self._max_ends:
-                self._max_ends = ends_after
-            elif ends < 0 and ends_before == self._max_ends:
-                self._max_ends = None
+            self.failed_node_count += (timeout_count_after > 0) - (timeout_count_before > 0)
+        if self._max_tasks_per_node is not None:
+            if task_count_after > self._max_tasks_per_node:
+                self._max_tasks_per_node = task_count_after
+            elif ends < 0 and task_count_before == self._max_tasks_per_node:
+                self._max_tasks_per_node = None
 
     def has_answered(self, node: Address) -> bool:
         """Return whether the node answered any of the tasks."""
-        end_counts = self.end_counts_by_node.get(node)
-        return end_counts is not None and end_counts[0] > end_counts[1]
+        node_counts = self.counts_by_node.get(node)
+        return node_counts is not None and node_counts[0] > node_counts[1]
 
 
-class EndWindow:
+class TaskEndWindow:
     """The task ends in a time window, by creator and in total."""
 
     def __init__(self) -> None:
-        self.all_ends = EndTotals()
-        self.ends_by_creator: dict[Address | None, EndTotals] = {}
+        self.total_counts = TaskEndCounts()
+        self.counts_by_creator: dict[Address | None, TaskEndCounts] = {}
         # For each node, the creators with a timeout there, and the number of creators with an
         # answer.
         self._failed_creators_by_node: dict[Address, set[Address | None]] = {}
         self._answered_creator_count_by_node: dict[Address, int] = {}
 
-    def add(self, key: EndKey, ends: int, timeouts: int) -> None:
+    def add(self, key: CreatorAndNode, ends: int, timeouts: int) -> None:
         """Add task ends of a node to the window.
 
         Negative numbers remove task ends.
@@ -172,13 +178,13 @@ class EndWindow:
         failed_creators = self._failed_creators_by_node.get(node)
         if failed_creators is not None:
             self._adjust_healthy_node_counts(node, failed_creators, -1)
-        totals = self.ends_by_creator.get(creator)
-        if totals is None:
-            totals = self.ends_by_creator[creator] = EndTotals()
-        had_answered = totals.has_answered(node)
-        totals.add(node, ends, timeouts)
-        self.all_ends.add(node, ends, timeouts)
-        has_answered = totals.has_answered(node)
+        creator_counts = self.counts_by_creator.get(creator)
+        if creator_counts is None:
+            creator_counts = self.counts_by_creator[creator] = TaskEndCounts()
+        had_answered = creator_counts.has_answered(node)
+        creator_counts.add(node, ends, timeouts)
+        self.total_counts.add(node, ends, timeouts)
+        has_answered = creator_counts.has_answered(node)
         if has_answered is not had_answered:
             answered_count = self._answered_creator_count_by_node.get(node, 0) + (
                 1 if has_answered else -1
@@ -187,19 +193,19 @@ class EndWindow:
             if not answered_count:
                 del self._answered_creator_count_by_node[node]
         if timeouts:
-            self._update_failed_creators(creator, node, totals)
+            self._update_failed_creators(creator, node, creator_counts)
         failed_creators = self._failed_creators_by_node.get(node)
         if failed_creators is not None:
             self._adjust_healthy_node_counts(node, failed_creators, 1)
-        if not totals.ends:
-            del self.ends_by_creator[creator]
+        if not creator_counts.ends:
+            del self.counts_by_creator[creator]
 
     def _update_failed_creators(
-        self, creator: Address | None, node: Address, totals: EndTotals
+        self, creator: Address | None, node: Address, creator_counts: TaskEndCounts
     ) -> None:
         failed_creators = self._failed_creators_by_node.setdefault(node, set())
-        end_counts = totals.end_counts_by_node.get(node)
-        if end_counts is not None and end_counts[1]:
+        node_counts = creator_counts.counts_by_node.get(node)
+        if node_counts is not None and node_counts[1]:
             failed_creators.add(creator)
         else:
             failed_creators.discard(creator)
@@ -209,15 +215,15 @@ class EndWindow:
     def _adjust_healthy_node_counts(
         self, node: Address, failed_creators: set[Address | None], step: int
     ) -> None:
-        """Add `step` to `healthy_nodes` of the creators for whom the node is healthy.
+        """Add `step` to `healthy_node_count` of the creators for whom the node is healthy.
 
         A node counts as healthy for a creator if the node answered a task of another creator.
         """
         answered_count = self._answered_creator_count_by_node.get(node, 0)
         for creator in failed_creators:
-            totals = self.ends_by_creator[creator]
-            if answered_count > totals.has_answered(node):
-                totals.healthy_nodes += step
+            creator_counts = self.counts_by_creator[creator]
+            if answered_count > creator_counts.has_answered(node):
+                creator_counts.healthy_node_count += step
 
     def count_failed_outside_worst_creator(self) -> int:
         """Count the nodes with a timeout in a task of any creator but the worst.
@@ -225,20 +231,21 @@ class EndWindow:
         The worst creator is the creator with the most timeouts.
         """
         worst_creator = max(
-            self.ends_by_creator, key=lambda key: (self.ends_by_creator[key].timeouts, key or "")
+            self.counts_by_creator,
+            key=lambda key: (self.counts_by_creator[key].timeouts, key or ""),
         )
-        end_counts_by_node = self.all_ends.end_counts_by_node
+        counts_by_node = self.total_counts.counts_by_node
         worst_creator_only_count = sum(
-            0 < timeouts == end_counts_by_node[node][1]
-            for node, (_, timeouts) in self.ends_by_creator[
-                worst_creator
-            ].end_counts_by_node.items()
+            0 < timeouts == counts_by_node[node][1]
+            for node, (_, timeouts) in self.counts_by_creator[worst_creator].counts_by_node.items()
         )
-        return self.all_ends.failed_nodes - worst_creator_only_count
+        return self.total_counts.failed_node_count - worst_creator_only_count
 
     def count_failing_creators(self) -> int:
         """Count the creators with at least one timeout."""
-        return sum(totals.timeouts > 0 for totals in self.ends_by_creator.values())
+        return sum(
+            creator_counts.timeouts > 0 for creator_counts in self.counts_by_creator.values()
+        )
 
 
 @dataclass(slots=True)
@@ -252,7 +259,7 @@ class EndMinute:
     minute: int
     ends: int = 0
     timeouts: int = 0
-    ends_by_key: dict[EndKey, tuple[int, int]] = field(default_factory=dict)
+    ends_by_key: dict[CreatorAndNode, tuple[int, int]] = field(default_factory=dict)
 
 
 def _copy_minute(row: EndMinute) -> EndMinute:
@@ -300,11 +307,11 @@ class IncidentDetector:
         self._open_incident_by_creator = {
             incident.creator: incident for incident in open_incidents
         }
-        self._counts = EndWindow()
+        self._counts = TaskEndWindow()
         # The minutes of the window and of the day before it, oldest first.
         self._window = deque[EndMinute]()
         self._baseline = deque[EndMinute]()
-        self._baseline_ends = self._baseline_timeouts = 0
+        self._baseline_task_count = self._baseline_timeout_count = 0
         for row in minutes:
             if row.ends_by_key:
                 self._window.append(row)
@@ -329,7 +336,9 @@ class IncidentDetector:
         self.changes = IncidentRows()
         return changes
 
-    def record_end(self, at: Position, time: int, key: EndKey, *, is_timeout: bool) -> None:
+    def record_end(
+        self, at: Position, time: int, key: CreatorAndNode, *, is_timeout: bool
+    ) -> None:
         """Count the end of a task at a node, which may open or close an incident.
 
         `time` is the block time of the event at position `at`. If the block time goes backwards,
@@ -361,8 +370,8 @@ class IncidentDetector:
         oldest_minute = minute - WINDOW_MINUTES - BASELINE_MINUTES
         while self._baseline and self._baseline[0].minute <= oldest_minute:
             oldest_row = self._baseline.popleft()
-            self._baseline_ends -= oldest_row.ends
-            self._baseline_timeouts -= oldest_row.timeouts
+            self._baseline_task_count -= oldest_row.ends
+            self._baseline_timeout_count -= oldest_row.timeouts
             self._record_minute_change(oldest_row.minute, oldest_row, is_removed=True)
         self._window.append(EndMinute(minute))
         self._record_minute_change(minute, None)
@@ -379,8 +388,8 @@ class IncidentDetector:
 
     def _add_to_baseline(self, row: EndMinute) -> None:
         self._baseline.append(row)
-        self._baseline_ends += row.ends
-        self._baseline_timeouts += row.timeouts
+        self._baseline_task_count += row.ends
+        self._baseline_timeout_count += row.timeouts
 
     def _record_minute_change(
         self, minute: int, row: EndMinute | None, *, is_removed: bool = False
@@ -395,54 +404,61 @@ class IncidentDetector:
         self.changes.minutes[minute] = None if is_removed else row or self._window[-1]
 
     def _check_creator_for_incident(self, creator: Address, at: Position, time: int) -> None:
-        totals = self._counts.ends_by_creator[creator]
-        if self._update_confirmed_incident(creator, totals):
+        creator_counts = self._counts.counts_by_creator[creator]
+        if self._update_confirmed_incident(creator, creator_counts):
             return
         if (
-            2 * totals.timeouts >= totals.ends
-            and 3 * totals.healthy_nodes >= 2 * totals.failed_nodes
-            and self._is_unlikely_by_chance(totals.failed_nodes, totals)
+            2 * creator_counts.timeouts >= creator_counts.ends
+            and 3 * creator_counts.healthy_node_count >= 2 * creator_counts.failed_node_count
+            and self._is_unlikely_by_chance(creator_counts.failed_node_count, creator_counts)
         ):
-            self._confirm_incident(creator, totals, at, time)
+            self._confirm_incident(creator, creator_counts, at, time)
 
     def _check_network_for_incident(self, at: Position, time: int) -> None:
-        totals = self._counts.all_ends
-        if self._update_confirmed_incident(None, totals) or 4 * totals.failed_nodes < len(
-            totals.end_counts_by_node
-        ):
+        network_counts = self._counts.total_counts
+        if self._update_confirmed_incident(
+            None, network_counts
+        ) or 4 * network_counts.failed_node_count < len(network_counts.counts_by_node):
             return
-        failed_nodes = self._counts.count_failed_outside_worst_creator()
+        failed_node_count = self._counts.count_failed_outside_worst_creator()
         if (
-            4 * failed_nodes >= len(totals.end_counts_by_node)
+            4 * failed_node_count >= len(network_counts.counts_by_node)
             and self._counts.count_failing_creators() >= _MIN_FAILED_NODES
-            and self._is_unlikely_by_chance(failed_nodes, totals)
+            and self._is_unlikely_by_chance(failed_node_count, network_counts)
         ):
-            self._confirm_incident(None, totals, at, time)
+            self._confirm_incident(None, network_counts, at, time)
 
-    def _is_unlikely_by_chance(self, failed_nodes: int, totals: EndTotals) -> bool:
+    def _is_unlikely_by_chance(self, failed_node_count: int, task_counts: TaskEndCounts) -> bool:
         """Return whether so many failed nodes are too unlikely to be chance.
 
         Too unlikely means at most one in 10^9 windows. The bound is the number of ways to choose
-        these nodes, times the probability that each of them times out on one of `max_ends` tasks.
+        these nodes, times the probability that each of them times out on one of
+        `max_tasks_per_node` tasks.
         """
-        missing_ends = max(0, _MIN_BASELINE_ENDS - self._baseline_ends)
-        ends = self._baseline_ends + missing_ends
-        timeouts = self._baseline_timeouts + missing_ends // _ASSUMED_TIMEOUTS
-        chance_numerator = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
-        node_count = len(totals.end_counts_by_node)
+        missing_task_count = max(0, _MIN_BASELINE_TASKS - self._baseline_task_count)
+        baseline_task_count = self._baseline_task_count + missing_task_count
+        baseline_timeout_count = (
+            self._baseline_timeout_count + missing_task_count // _TASKS_PER_ASSUMED_TIMEOUT
+        )
+        chance_numerator = task_counts.max_tasks_per_node * max(
+            baseline_timeout_count, baseline_task_count // _MIN_BASELINE_TASKS
+        )
+        node_count = len(task_counts.counts_by_node)
         if (
-            failed_nodes < _MIN_FAILED_NODES
-            or node_count * chance_numerator >= failed_nodes * ends
+            failed_node_count < _MIN_FAILED_NODES
+            or node_count * chance_numerator >= failed_node_count * baseline_task_count
         ):
             # The bound below would be at least 1, because comb(n, k) is at least (n / k)^k.
             return False
         probability_bound: int = (
-            comb(node_count, failed_nodes) * chance_numerator**failed_nodes * _RARITY
+            comb(node_count, failed_node_count) * chance_numerator**failed_node_count * _RARITY
         )
-        probability_limit: int = ends**failed_nodes
+        probability_limit: int = baseline_task_count**failed_node_count
         return probability_bound < probability_limit
 
-    def _update_confirmed_incident(self, creator: Address | None, totals: EndTotals) -> bool:
+    def _update_confirmed_incident(
+        self, creator: Address | None, task_counts: TaskEndCounts
+    ) -> bool:
         """Raise the figures of an incident that was already confirmed in this minute.
 
         Return False if there is no such incident; the caller then runs the statistical test.
@@ -451,12 +467,15 @@ class IncidentDetector:
         minute = self._window[-1].minute
         if open_incident is None or open_incident.until // _MINUTE_SECONDS != minute:
             return False
-        if totals.failed_nodes > open_incident.nodes or totals.timeouts > open_incident.timeouts:
-            self._save_incident(_raise_incident_figures(open_incident, totals))
+        if (
+            task_counts.failed_node_count > open_incident.nodes
+            or task_counts.timeouts > open_incident.timeouts
+        ):
+            self._save_incident(_raise_incident_counts(open_incident, task_counts))
         return True
 
     def _confirm_incident(
-        self, creator: Address | None, totals: EndTotals, at: Position, time: int
+        self, creator: Address | None, task_counts: TaskEndCounts, at: Position, time: int
     ) -> None:
         """Open an incident, or extend the open incident to the end of this minute."""
         minute = self._window[-1].minute
@@ -469,7 +488,7 @@ class IncidentDetector:
                 self.incident_count, creator, at, time, start_time, end_time, 0, 0
             )
         self._save_incident(
-            _raise_incident_figures(open_incident, totals)._replace(until=end_time)
+            _raise_incident_counts(open_incident, task_counts)._replace(until=end_time)
         )
 
     def _save_incident(self, incident: Incident) -> None:
@@ -485,8 +504,8 @@ class IncidentDetector:
             del self._open_incident_by_creator[incident.creator]
 
 
-def _raise_incident_figures(incident: Incident, totals: EndTotals) -> Incident:
+def _raise_incident_counts(incident: Incident, task_counts: TaskEndCounts) -> Incident:
     return incident._replace(
-        nodes=max(incident.nodes, totals.failed_nodes),
-        timeouts=max(incident.timeouts, totals.timeouts),
+        nodes=max(incident.nodes, task_counts.failed_node_count),
+        timeouts=max(incident.timeouts, task_counts.timeouts),
     )

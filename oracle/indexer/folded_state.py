@@ -91,7 +91,7 @@ def fold_state_up_to(
     """
     version = compute_snapshot_version(reader, rules)
     tried_count = 0
-    for snapshot in uow.snapshots.iterate_up_to(last_block, version):
+    for snapshot in uow.snapshots.iterate_snapshots_up_to(last_block, version):
         if tried_count == MAX_SNAPSHOTS_TRIED:
             break
         tried_count += 1

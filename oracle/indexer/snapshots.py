@@ -57,7 +57,7 @@ def make_next_snapshot(
             return None
         final_number = min(cursor.final_number, cursor.number)
         rewrite_count = uow.bookmarks.get_rewrite_count()
-        previous_snapshot = uow.snapshots.find_newest_up_to(final_number, version)
+        previous_snapshot = uow.snapshots.find_newest_block_and_log_count(final_number, version)
         first_block, log_count = (
             (0, 0)
             if previous_snapshot is None
@@ -220,7 +220,9 @@ def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
 
 
 def _restore_newest_snapshot(uow: UnitOfWork, last_block: int, version: bytes) -> int | None:
-    for tried_count, snapshot in enumerate(uow.snapshots.iterate_up_to(last_block - 1, version)):
+    for tried_count, snapshot in enumerate(
+        uow.snapshots.iterate_snapshots_up_to(last_block - 1, version)
+    ):
         if tried_count == MAX_SNAPSHOTS_TRIED:
             return None
         if uow.projections.restore_snapshot(snapshot.block, decode_state(snapshot.body)):

@@ -21,7 +21,7 @@ from oracle.domain.scoring.kickout_forecast import (
     is_kickout_near,
 )
 from oracle.domain.scoring.node_scores import is_excluded
-from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
+from oracle.domain.scoring.reliability import DECREASE_CAUSES, ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership
 from oracle.notify.notice_kinds import NoticeKind
@@ -274,7 +274,7 @@ def _build_reliability_notices(
         if change.cause is ReliabilityCause.TIMED_OUT:
             notice_kinds.append(NoticeKind.TIMED_OUT)
         if (
-            change.cause in FALL_CAUSES
+            change.cause in DECREASE_CAUSES
             and change.node not in excluded_nodes
             and change.after < rules.exclude_enter
         ):

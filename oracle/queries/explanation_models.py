@@ -312,16 +312,18 @@ def compute_task_earning(
         for member in members
         if (row := tasks.get(member.task)) is not None and row.paid is not None
     ]
-    fee = sum(paid for _, _, paid in paid_members)
+    total_paid = sum(paid for _, _, paid in paid_members)
     scores = [score for _, score, _ in paid_members]
     paid_tasks = [paid_task for paid_task, _, _ in paid_members]
     if task_key not in paid_tasks:
-        return EarningView(paid=task.paid, fee=fee, points=None, of_points=None, by_points=None)
+        return EarningView(
+            paid=task.paid, fee=total_paid, points=None, of_points=None, by_points=None
+        )
     task_index = paid_tasks.index(task_key)
     return EarningView(
         paid=task.paid,
-        fee=fee,
+        fee=total_paid,
         points=scores[task_index],
         of_points=sum(scores),
-        by_points=split_fee_by_scores(fee, scores)[task_index],
+        by_points=split_fee_by_scores(total_paid, scores)[task_index],
     )

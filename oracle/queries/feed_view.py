@@ -111,5 +111,5 @@ def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
         "none: rows of a feed, and omissions, cannot be proven",
     )
     first_row_text = "no row yet" if feed.first_id is None else f"from row {feed.first_id}"
-    rows = f"{feed.folded_rows} rows folded, {feed.waiting_rows} waiting"
-    yield "feed", f"{first_row_text}, settled to {feed.settled_id}, {rows}"
+    row_counts_text = f"{feed.folded_rows} rows folded, {feed.waiting_rows} waiting"
+    yield "feed", f"{first_row_text}, settled to {feed.settled_id}, {row_counts_text}"

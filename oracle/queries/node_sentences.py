@@ -26,10 +26,10 @@ from oracle.queries.text.human_numbers import (
     format_time,
     format_two_decimals,
 )
-from oracle.queries.text.reliability_falls import count_falls, name_falls
+from oracle.queries.text.reliability_decreases import format_decrease_counts, name_decrease_causes
 
 # Maximum age at which an event that lowered reliability counts as a cause of the score.
-_MAX_FALL_AGE_SECONDS = 7_200
+_MAX_DECREASE_AGE_SECONDS = 7_200
 _EXCLUSION_CAUSE_SECONDS = 1_800
 # Minimum cost in QoS of a cause that gets a sentence.
 _MIN_MENTIONED_COST = UNIT // 100
@@ -49,14 +49,14 @@ class NodeCauses:
 
     `ranks` are the ranks of the scores that count, oldest first; a rank of None means that the
     node gave no right answer. Legacy rules rank the two rounds of a task separately, so ranks are
-    not a cause under them. `falls` are the changes that lowered its reliability, oldest first.
+    not a cause under them. `decreases` are the changes that lowered its reliability, oldest first.
     """
 
     time: int
     rules: Rules
     node_scores: NodeScores
     ranks: tuple[int | None, ...]
-    falls: tuple[ReliabilityChange, ...]
+    decreases: tuple[ReliabilityChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +136,9 @@ def _format_mean_points(summary: NodeSummary) -> str:
 def _format_member_headline(summary: NodeSummary) -> str:
     if summary.node_scores.factors is not None:
         return _format_factor_costs(summary, summary.node_scores.factors)
-    if _is_caused_by_falls(summary):
+    if _is_caused_by_decreases(summary):
         return (
-            f"{capitalize_first(format_falls(summary))}: "
+            f"{capitalize_first(format_recent_decreases(summary))}: "
             f"reliability is {_format_reliability(summary)}."
         )
     return _format_ranks_headline(summary)
@@ -164,7 +164,7 @@ def format_secondary_details(summary: NodeSummary) -> str:
     cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
         sentences.append(
-            f"Reliability, which {name_falls(summary.rules)} lower, is "
+            f"Reliability, which {name_decrease_causes(summary.rules)} lower, is "
             f"{_format_reliability(summary)} and recovers by itself."
         )
     if summary.place is not None:
@@ -231,8 +231,9 @@ def format_short_cause(causes: NodeCauses) -> str:
         return f"back in {format_duration(causes.node_scores.back_at - causes.time)}"
     if causes.node_scores.factors is not None:
         return _format_factors(causes.node_scores.factors)
-    if _is_caused_by_falls(causes):
-        return f"{format_falls(causes)}, H {format_two_decimals(causes.node_scores.reliability)}"
+    if _is_caused_by_decreases(causes):
+        reliability_text = format_two_decimals(causes.node_scores.reliability)
+        return f"{format_recent_decreases(causes)}, H {reliability_text}"
     rank, count = _find_most_common_rank(causes)
     if not count:
         return "no score yet"
@@ -276,7 +277,7 @@ def _format_window_tasks(summary: NodeSummary) -> str:
 
 
 def _format_exclusion(summary: NodeSummary) -> str:
-    cause = format_falls(summary, _EXCLUSION_CAUSE_SECONDS)
+    cause = format_recent_decreases(summary, _EXCLUSION_CAUSE_SECONDS)
     if summary.node_scores.back_at is None:
         return f"Excluded: {cause}."
     remaining_text = format_duration(summary.node_scores.back_at - summary.time)
@@ -291,27 +292,33 @@ def _format_delay(seconds: int) -> str:
     return "now" if seconds <= 0 else f"in {format_duration(seconds)}"
 
 
-def _is_caused_by_falls(causes: NodeCauses) -> bool:
+def _is_caused_by_decreases(causes: NodeCauses) -> bool:
     lost_reliability = UNIT - causes.node_scores.reliability
-    has_recent_fall = any(
-        causes.time - fall.time <= _MAX_FALL_AGE_SECONDS for fall in causes.falls
+    has_recent_decrease = any(
+        causes.time - decrease.time <= _MAX_DECREASE_AGE_SECONDS for decrease in causes.decreases
     )
     return (
         lost_reliability > 0
         and lost_reliability >= UNIT - causes.node_scores.long_term
-        and has_recent_fall
+        and has_recent_decrease
     )
 
 
-def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECONDS) -> str:
+def format_recent_decreases(
+    causes: NodeCauses, max_age_seconds: int = _MAX_DECREASE_AGE_SECONDS
+) -> str:
     """Return a phrase with the number and age of the node's recent falls of reliability."""
-    recent_falls = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
-    if not recent_falls:
-        fall_nouns = name_falls(causes.rules, (fall.cause for fall in causes.falls))
-        return f"reliability has not recovered from its {fall_nouns} yet"
+    recent_decreases = [
+        decrease for decrease in causes.decreases if causes.time - decrease.time <= max_age_seconds
+    ]
+    if not recent_decreases:
+        decrease_nouns = name_decrease_causes(
+            causes.rules, (decrease.cause for decrease in causes.decreases)
+        )
+        return f"reliability has not recovered from its {decrease_nouns} yet"
     return (
-        f"{count_falls(fall.cause for fall in recent_falls)} in the last "
-        f"{format_duration(causes.time - recent_falls[0].time)}"
+        f"{format_decrease_counts(decrease.cause for decrease in recent_decreases)} in the last "
+        f"{format_duration(causes.time - recent_decreases[0].time)}"
     )
 
 

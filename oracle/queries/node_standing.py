@@ -12,13 +12,13 @@ from oracle.domain.fold.working_set import ReliabilityChange, ScoreEntry
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.node_scores import count_effective_scores
-from oracle.domain.scoring.reliability import FALL_CAUSES
+from oracle.domain.scoring.reliability import DECREASE_CAUSES
 from oracle.domain.state import Node
 from oracle.queries.advice.kickout_outlook import build_kickout_outlook, compute_median_gap
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.explain import Explanation
-from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_falls
+from oracle.queries.node_sentences import NodeCauses, NodeSummary, format_recent_decreases
 from oracle.queries.text.human_numbers import (
     format_number_in_words,
     format_rank,
@@ -48,7 +48,7 @@ def build_node_summary(
         rules=causes.rules,
         node_scores=causes.node_scores,
         ranks=causes.ranks,
-        falls=causes.falls,
+        decreases=causes.decreases,
         points=_compute_mean_points(scores),
         score_gap=compute_median_gap(scores),
         group_size=_find_group_size(record),
@@ -81,7 +81,7 @@ def build_node_summary_from_explanation(
         rules=rules,
         node_scores=explanation.node_scores,
         ranks=tuple(entry.rank for entry in scores),
-        falls=_filter_falls(explanation.changes),
+        decreases=_select_decreases(explanation.changes),
         points=_compute_mean_points(scores),
         score_gap=compute_median_gap(scores),
         group_size=group_sizes.pop() if len(group_sizes) == 1 else None,
@@ -115,16 +115,16 @@ def _build_score_causes(
         rules=rules,
         node_scores=compute_node_scores(node, time, rules, snapshot.get_ranking().peers),
         ranks=tuple(entry.rank for entry in scores),
-        falls=_filter_falls(changes),
+        decreases=_select_decreases(changes),
     )
 
 
-def _filter_falls(changes: Iterable[ReliabilityChange]) -> tuple[ReliabilityChange, ...]:
-    # With a factor of 1, an event of such a cause is no fall.
+def _select_decreases(changes: Iterable[ReliabilityChange]) -> tuple[ReliabilityChange, ...]:
+    # If the factor is 1, an event with such a cause does not lower reliability.
     return tuple(
         change
         for change in changes
-        if change.cause in FALL_CAUSES and change.after < change.before
+        if change.cause in DECREASE_CAUSES and change.after < change.before
     )
 
 
@@ -256,6 +256,6 @@ def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
 
 def _format_reliability(summary: NodeSummary) -> str:
     return (
-        f"{format_falls(summary)}: reliability "
+        f"{format_recent_decreases(summary)}: reliability "
         f"{format_two_decimals(summary.node_scores.reliability)}"
     )

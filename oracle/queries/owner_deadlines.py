@@ -175,22 +175,20 @@ def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) ->
 
     `deadline` is in unix seconds; the text states whether enough time is left until then.
     """
-    first_places_to_clear, gap_seconds = summary.lift.first_places_to_clear, summary.score_gap
-    if not first_places_to_clear:
+    needed_first_places, gap_seconds = summary.lift.first_places_to_clear, summary.score_gap
+    if not needed_first_places:
         return "raise the scores, although no number of first places in a row would do in time"
-    recovery_text = (
-        f"raise the scores, {format_first_places(first_places_to_clear)} would be enough"
-    )
+    recovery_text = f"raise the scores, {format_first_places(needed_first_places)} would be enough"
     if gap_seconds:
-        needed_seconds = first_places_to_clear * gap_seconds
+        needed_seconds = needed_first_places * gap_seconds
         needed_text = format_duration(needed_seconds)
         recovery_text += f", which take about {needed_text} at its rate of scored tasks"
         if deadline is not None and summary.time + needed_seconds > deadline:
             recovery_text += ": more than the time that is left"
     if not summary.ranks or summary.rules.legacy is not None:
         return recovery_text
-    first_places = summary.ranks.count(1)
-    count_text = format_number_in_words(first_places) if first_places else "none"
+    first_place_count = summary.ranks.count(1)
+    count_text = format_number_in_words(first_place_count) if first_place_count else "none"
     task_count = format_count(len(summary.ranks), "task")
     return f"{recovery_text} (it was first in {count_text} of its last {task_count})"
 

@@ -321,13 +321,13 @@ def _build_report_lanes(
     share_by_node: Mapping[Address, int],
 ) -> Iterator[ReportLane]:
     """Yield the nodes whose lanes differ from the last round, in the order of their seats."""
-    last_count = 0 if last_lanes is None else len(last_lanes)
-    if last_lanes is not None and not last_count:
+    last_lane_count = 0 if last_lanes is None else len(last_lanes)
+    if last_lanes is not None and not last_lane_count:
         # There is nothing to compare with, because the leaves of the last round are not stored.
         return
     for node in sorted(nodes, key=attrgetter("seat")):
         previous_lane = (
-            None if last_lanes is None or node.seat >= last_count else last_lanes[node.seat]
+            None if last_lanes is None or node.seat >= last_lane_count else last_lanes[node.seat]
         )
         lane = lanes[node.seat]
         if lane != previous_lane:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
+from oracle.domain.scoring.reliability import DECREASE_CAUSES, ReliabilityCause
 from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 
@@ -25,9 +25,9 @@ class ScorePeriod(NamedTuple):
     """A span, such as a day or an hour in UTC, with the causes of the change of a node's QoS.
 
     `lowest_qos` is the minimum in the period. `parts` are pairs of a cause and the QoS that it
-    brought (negative if it cost QoS); their sum is `change`. `falls` are the changes that lowered
-    reliability; `has_recovered` is whether reliability ends as high as it began in spite of them.
-    Scores are in units of 10^-18, `start` in unix seconds.
+    brought (negative if it cost QoS); their sum is `change`. `decreases` are the changes that
+    lowered reliability; `has_recovered` is whether reliability ends as high as it began in spite
+    of them. Scores are in units of 10^-18, `start` in unix seconds.
     """
 
     start: int
@@ -36,7 +36,7 @@ class ScorePeriod(NamedTuple):
     lowest_qos: int
     qos_after: int
     parts: list[tuple[str, int]]
-    falls: list[HistoryMark]
+    decreases: list[HistoryMark]
     has_recovered: bool
 
     @property
@@ -103,10 +103,10 @@ def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
     """Return the score period of history points; the first point precedes the period."""
-    fall_marks = [
+    decrease_marks = [
         mark
         for mark in marks
-        if ReliabilityCause(mark.cause) in FALL_CAUSES and mark.before != mark.after
+        if ReliabilityCause(mark.cause) in DECREASE_CAUSES and mark.before != mark.after
     ]
     first_point, last_point = points[0], points[-1]
     period = ScorePeriod(
@@ -116,8 +116,8 @@ def _build_score_period(
         lowest_qos=min(point.qos for point in points),
         qos_after=last_point.qos,
         parts=[],
-        falls=fall_marks,
-        has_recovered=bool(fall_marks)
+        decreases=decrease_marks,
+        has_recovered=bool(decrease_marks)
         and last_point.reliability > first_point.reliability - _MIN_CHANGE,
     )
     return period._replace(parts=_split_change_by_cause(first_point, last_point, period.change))

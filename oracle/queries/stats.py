@@ -25,7 +25,7 @@ from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 # result. The first poll waits longer, because `/metrics` has no values before it.
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
 # The pause after a count is this many times as long as the count. With many nodes and years of
-# coverage, a count takes seconds of the CPU that also folds.
+# coverage, a count takes seconds of CPU time, which indexing needs as well.
 _BACKOFF_FACTOR = 20
 
 
@@ -117,12 +117,12 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
         identity = uow.identity.get()
         if cursor is None or identity is None:
             return None
-        covered_blocks = uow.coverage.count_blocks_by_level(scope_id)
+        block_count_by_level = uow.coverage.count_blocks_by_level(scope_id)
         return IntegrityStatistics(
-            block_count_by_level=covered_blocks,
+            block_count_by_level=block_count_by_level,
             audited_blocks=uow.coverage.count_audited_blocks(scope_id),
             uncovered_blocks=max(
-                0, cursor.number - identity.start_block + 1 - sum(covered_blocks.values())
+                0, cursor.number - identity.start_block + 1 - sum(block_count_by_level.values())
             ),
             dead_letters=uow.dead_letters.count_open(),
             suspect_blocks=uow.facts.quarantine.count_suspect_blocks(scope_id),

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, MembershipChange, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
+from oracle.domain.scoring.reliability import DECREASE_CAUSES, ReliabilityCause
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.history_repository import (
     decode_kickout_row,
@@ -176,9 +176,9 @@ class ActivityRepository:
         are fewer of both. `last_block` is the newest block.
         """
         first_block = self.find_first_block_since(since, last_block)
-        is_fall = reliability_change.c.cause.in_([cause.value for cause in FALL_CAUSES])
+        is_decrease = reliability_change.c.cause.in_([cause.value for cause in DECREASE_CAUSES])
         newest_times = [since]
-        for table, conditions in ((reliability_change, [is_fall]), (membership_change, [])):
+        for table, conditions in ((reliability_change, [is_decrease]), (membership_change, [])):
             query = select(table.c.time).where(table.c.block >= first_block, *conditions)
             newest_first_query = query.order_by(table.c.block.desc()).offset(count - 1).limit(1)
             newest_times += self._connection.execute(newest_first_query).scalars()

@@ -156,7 +156,7 @@ def _create_sqlite_engine(url: URL) -> Engine:
 
 
 def _configure_sqlite_connection(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # Event handlers of SQLAlchemy begin transactions, so the driver must not.
+    # The driver must not begin transactions, because SQLAlchemy calls an event handler that does.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (

@@ -25,10 +25,10 @@ from oracle.queries.advice.advice_sentences import (
     explain_gpu_comparison,
     explain_what_if,
     explain_work_share,
-    list_gpu_cells,
-    list_loss_cells,
-    list_what_if_cells,
-    list_work_share_cells,
+    format_gpu_rows,
+    format_lost_earnings_rows,
+    format_what_if_rows,
+    format_work_share_rows,
     summarize_earnings,
     summarize_todays_losses,
     summarize_work_share,
@@ -68,17 +68,17 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
     typer.echo(describe_kickout_outlook(advice))
     if advice.what_if is not None:
         typer.echo()
-        cells = list_what_if_cells(advice.what_if, token)
+        cells = format_what_if_rows(advice.what_if, token)
         print_table(WHAT_IF_TITLES, cells, WHAT_IF_TITLES[:1])
         typer.echo(explain_what_if(advice.what_if))
         typer.echo()
-        gpu_cells = list_gpu_cells(advice.what_if, token)
+        gpu_cells = format_gpu_rows(advice.what_if, token)
         print_table(GPU_TITLES, gpu_cells, GPU_TITLES[:1])
         typer.echo(explain_gpu_comparison(advice.what_if))
     if advice.work is not None:
         typer.echo()
         typer.echo(summarize_work_share(advice.work))
-        print_table(WORK_TITLES, list_work_share_cells(advice.work), WORK_TITLES[:1])
+        print_table(WORK_TITLES, format_work_share_rows(advice.work), WORK_TITLES[:1])
         typer.echo(explain_work_share(advice.work))
     typer.echo()
     typer.echo(summarize_earnings(advice.money, token))
@@ -86,7 +86,7 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
     if losses_today is not None:
         typer.echo(losses_today)
     if advice.money.losses:
-        print_table(LOSS_TITLES, list_loss_cells(advice.money, token), LOSS_TITLES[:1])
+        print_table(LOSS_TITLES, format_lost_earnings_rows(advice.money, token), LOSS_TITLES[:1])
         typer.echo(advice.money.assumption)
     typer.echo()
     as_of = advice.as_of

@@ -103,11 +103,11 @@ class ConnectionTable(Generic[T]):
         is_full = len(self._connections) >= self._max_connections
         # If the table is full and this network holds at least an average number of connections, it
         # loses one of its own, so that it displaces no other network.
-        has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
+        has_average_share = len(network_connections) * len(self._connections_by_network) >= len(
             self._connections
         )
         if len(network_connections) >= self._max_per_address or (
-            is_full and network_connections and has_its_share
+            is_full and network_connections and has_average_share
         ):
             return next(iter(network_connections)), "address"
         return (next(iter(self._connections)), "total") if is_full else None

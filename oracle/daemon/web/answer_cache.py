@@ -151,10 +151,10 @@ class AnswerCache:
                 return _build_not_modified_response(tag)
             cached_answer = self._find_cached_response(key, tag)
         if cached_answer is None:
-            made_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
-            if made_answer is None or isinstance(made_answer, Response):
-                return made_answer
-            cached_answer = made_answer
+            new_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
+            if new_answer is None or isinstance(new_answer, Response):
+                return new_answer
+            cached_answer = new_answer
         return _build_response(cached_answer, request)
 
     def get_fresh_response(self, scope: Scope) -> Response | None:

@@ -115,8 +115,10 @@ def find_start_violation(task: Task, event: TaskStarted) -> Violation | None:
         return None
     if event.round is None:
         return Violation.ROUND_MISSING
-    is_place_taken = any(run.round == event.round or run.node == event.node for run in task.runs)
-    return Violation.ROUND_TAKEN if is_place_taken else None
+    is_round_or_node_taken = any(
+        run.round == event.round or run.node == event.node for run in task.runs
+    )
+    return Violation.ROUND_TAKEN if is_round_or_node_taken else None
 
 
 def find_result_violation(

@@ -22,7 +22,7 @@ from oracle.domain.scoring.node_scores import (
     is_below_kickout_threshold,
     is_excluded_after_change,
 )
-from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause, change_reliability
+from oracle.domain.scoring.reliability import DECREASE_CAUSES, ReliabilityCause, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import (
     GroupResult,
@@ -316,7 +316,7 @@ def update_reliability(
             reliability_after,
             rules,
             was_excluded=node.excluded,
-            is_penalty=cause in FALL_CAUSES,
+            is_penalty=cause in DECREASE_CAUSES,
         )
     node.base, node.since = reliability_after, event.time
 

@@ -21,8 +21,8 @@ from oracle.domain.scoring.rules import Rules
 # Maximum length of the text in bytes. The contract rejects longer text
 # (contracts/roots/Objections.sol).
 MAX_WORDS_BYTES = 280
-# An incident supports an objection if at least a fifth of the scores were given during it.
-_MIN_MARKED_PART = 5
+# An incident supports an objection if at least one in this many scores was given during it.
+_SCORES_PER_MARKED_SCORE = 5
 
 
 class ObjectionReason(IntEnum):
@@ -118,12 +118,14 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
         for score in scores.unanswered
     )
     score_count = len(scores.entries)
+    min_marked_count = -(-score_count // _SCORES_PER_MARKED_SCORE)
+    min_marked_count = -(-score_count // _SCORES_PER_MARKED_SCORE)
     kind = "network outages" if is_outage else "incidents of an application"
     finding = (
         f"{marked_count} of the {score_count} scores behind the kickout are timeouts in {kind}; "
-        f"{-(-score_count // _MIN_MARKED_PART)} would support the objection"
+        f"{min_marked_count} would support the objection"
     )
-    is_supported = marked_count > 0 and marked_count * _MIN_MARKED_PART >= score_count
+    is_supported = marked_count >= max(1, min_marked_count)
     verdict = ObjectionVerdict.SUPPORTED if is_supported else ObjectionVerdict.OPEN
     return ObjectionCheck(verdict, finding)
 

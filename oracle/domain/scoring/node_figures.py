@@ -174,18 +174,22 @@ def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> 
     total_weight = sum(weight for _, weight in weights) ** draws
     coefficients = [first_weight**draws]
     cumulative_weight = coefficients[0]
-    low = None
-    k = 0
+    lower_quantile = None
+    sum_above_lowest = 0
     while True:
-        if low is None and cumulative_weight * _TAIL_PARTS > total_weight:
-            low = k
-        if low is not None and cumulative_weight * _TAIL_PARTS >= total_weight * (_TAIL_PARTS - 1):
-            return draws * lowest + low, draws * lowest + k
-        k += 1
+        if lower_quantile is None and cumulative_weight * _TAIL_PARTS > total_weight:
+            lower_quantile = sum_above_lowest
+        if lower_quantile is not None and cumulative_weight * _TAIL_PARTS >= total_weight * (
+            _TAIL_PARTS - 1
+        ):
+            return draws * lowest + lower_quantile, draws * lowest + sum_above_lowest
+        sum_above_lowest += 1
         numerator = sum(
-            (draws * step - k + step) * weight * coefficients[k - step]
+            (draws * step - sum_above_lowest + step)
+            * weight
+            * coefficients[sum_above_lowest - step]
             for step, weight in steps
-            if step <= k
+            if step <= sum_above_lowest
         )
-        coefficients.append(numerator // (k * first_weight))
+        coefficients.append(numerator // (sum_above_lowest * first_weight))
         cumulative_weight += coefficients[-1]

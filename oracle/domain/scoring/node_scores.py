@@ -14,7 +14,7 @@ from oracle.domain.scoring.legacy_tally import (
     compute_window_tally,
     get_stored_window_tally,
 )
-from oracle.domain.scoring.reliability import FALL_CAUSES, change_reliability
+from oracle.domain.scoring.reliability import DECREASE_CAUSES, change_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
@@ -276,7 +276,7 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
     """
     exclusion_threshold = min(rules.exclude_enter, UNIT)
     base_reliability = min(
-        change_reliability(cause, exclusion_threshold, rules) for cause in FALL_CAUSES
+        change_reliability(cause, exclusion_threshold, rules) for cause in DECREASE_CAUSES
     )
     if base_reliability >= rules.exclude_enter:
         return 0

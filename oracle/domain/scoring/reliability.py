@@ -26,8 +26,8 @@ class ReliabilityCause(StrEnum):
 class ReliabilityMark(StrEnum):
     """The mark of a reliability change in the chart on a node's page."""
 
-    FALL = "fall"
-    RISE = "rise"
+    DECREASE = "fall"
+    INCREASE = "rise"
 
 
 class CauseInfo(NamedTuple):
@@ -48,8 +48,8 @@ class CauseInfo(NamedTuple):
     def mark(self) -> ReliabilityMark | None:
         """The sign for this cause in charts, or None if charts do not show it."""
         if self.factor_rule is not None:
-            return ReliabilityMark.FALL
-        return None if self.increase_rule is None else ReliabilityMark.RISE
+            return ReliabilityMark.DECREASE
+        return None if self.increase_rule is None else ReliabilityMark.INCREASE
 
     def find_factor_rule(self, reliability: int, rules: Rules) -> str | None:
         """Return the name of the rule with the factor for this reliability.
@@ -82,17 +82,17 @@ CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
     ),
 })  # fmt: skip
 # Causes that lower reliability, so that a node may become excluded.
-FALL_CAUSES = tuple(
-    cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL
+DECREASE_CAUSES = tuple(
+    cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.DECREASE
 )  # fmt: skip
 
 
-def list_fall_causes(rules: Rules) -> list[ReliabilityCause]:
+def list_decrease_causes(rules: Rules) -> list[ReliabilityCause]:
     """Return the causes that lower reliability under these rules.
 
     Their factor is below 1.
     """
-    return [cause for cause in FALL_CAUSES if min(_list_factors(CAUSES[cause], rules)) < UNIT]
+    return [cause for cause in DECREASE_CAUSES if min(_list_factors(CAUSES[cause], rules)) < UNIT]
 
 
 def _list_factors(cause_info: CauseInfo, rules: Rules) -> list[int]:
@@ -116,7 +116,7 @@ def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) 
     return multiply_fixed_point(getattr(rules, factor_rule), reliability)
 
 
-def remove_falls(rules: Rules) -> Rules:
+def remove_reliability_decreases(rules: Rules) -> Rules:
     """Return a copy of the rules in which no event lowers reliability.
 
     Every factor is 1.

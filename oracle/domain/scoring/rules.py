@@ -145,7 +145,7 @@ class Rules:
     rejoin_floor: Fraction | None = declare_rule(
         None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
     )
-    # The node also rejoins with H = 1 (docs/reference/scoring-rules.md#coming-back).
+    # The node also rejoins with reliability 1 (docs/reference/scoring-rules.md#coming-back).
     kickout_starts_anew: bool = declare_rule(
         True, "a node kicked out while due rejoins with an empty pool", "ours"
     )
@@ -252,22 +252,22 @@ class Rules:
 
     def _list_relation_checks(self) -> tuple[tuple[str, bool, str], ...]:
         scores = (*self.rank_scores, self.absent_score)
-        is_entry_sound = 0 < self.exclude_enter <= self.exclude_exit
+        are_thresholds_ordered = 0 < self.exclude_enter <= self.exclude_exit
         return (
             ("rank_scores", all(0 <= s <= self.q_max for s in scores), "must be 0 to q_max"),
             ("reseed_copies", 0 <= self.reseed_copies < self.pool_size, "must be below pool_size"),
             ("kickout_below", 0 <= self.kickout_below <= self.q_max * UNIT, "must be 0 to q_max"),
-            ("exclude_enter", is_entry_sound, "must be above 0, at most exclude_exit"),
+            ("exclude_enter", are_thresholds_ordered, "must be above 0, at most exclude_exit"),
         )
 
     def _list_legacy_checks(self) -> tuple[tuple[str, bool, str], ...]:
-        max_score = 2 * max((*self.rank_scores, self.absent_score))
+        best_score_of_two_rounds = 2 * max((*self.rank_scores, self.absent_score))
         condition = "under legacy rules, which have no reliability"
         return (
             (
                 "q_max",
-                max_score <= self.q_max,
-                f"must be at least {max_score}, the best score of two rounds",
+                best_score_of_two_rounds <= self.q_max,
+                f"must be at least {best_score_of_two_rounds}, the best score of two rounds",
             ),
             ("penalty", self.penalty == UNIT, f"must be 1 {condition}"),
             ("first_penalty", self.first_penalty is None, f"must not be set {condition}"),

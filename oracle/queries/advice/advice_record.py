@@ -69,8 +69,8 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
     score_count = count_effective_scores(node, cursor.time, rules)
     recent_draws = snapshot.get_recent_draws()
     first_time = recent_draws[0].draw.seed_time if recent_draws else cursor.time
-    history_span = first_time, cursor.time, max(rules.pool_size, score_count)
-    node_record = load_node_record(uow, node.address, changes, history_span)
+    history_limits = first_time, cursor.time, max(rules.pool_size, score_count)
+    node_record = load_node_record(uow, node.address, changes, history_limits)
     scores = [*node_record.earlier_scores, *node_record.scores]
     newest_scores = scores[max(0, len(scores) - score_count) :]
     groups, tasks = (

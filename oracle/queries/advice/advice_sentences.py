@@ -78,21 +78,21 @@ def summarize_what_if(what_if: WhatIf) -> str:
     best_row = max(changed_rows, key=lambda row: row.qos)
     if best_row.qos <= unchanged_row.qos:
         return "No change below would raise its QoS."
-    ranks = ""
+    rank_change_text = ""
     if best_row.rank is not None and unchanged_row.rank is not None:
         has_same_rank = best_row.rank == unchanged_row.rank
-        ranks = f", and {'still ' if has_same_rank else ''}rank {best_row.rank}" + (
+        rank_change_text = f", and {'still ' if has_same_rank else ''}rank {best_row.rank}" + (
             "" if has_same_rank else f" instead of {unchanged_row.rank}"
         )
     return (
         f"{capitalize_first(_format_change_name(best_row))}: "
         f"QoS {format_two_decimals(best_row.qos)} "
-        f"instead of {format_two_decimals(unchanged_row.qos)}{ranks}, with its mean reliability "
-        f"of the last 24 hours, {format_two_decimals(what_if.reliability)}."
+        f"instead of {format_two_decimals(unchanged_row.qos)}{rank_change_text}, with its mean "
+        f"reliability of the last 24 hours, {format_two_decimals(what_if.reliability)}."
     )
 
 
-def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
+def format_what_if_rows(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     """Return the table cells of each change except new GPUs, in the order of `WHAT_IF_TITLES`."""
     return [
         (
@@ -105,7 +105,7 @@ def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     ]
 
 
-def list_gpu_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
+def format_gpu_rows(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     """Return the table cells of each GPU in the network, in the order of `GPU_TITLES`.
 
     The GPU with the best QoS comes first. A GPU without a forecast has the reason in the column of
@@ -191,18 +191,18 @@ def explain_missing_what_if(advice: NodeAdvice) -> str | None:
 def summarize_work_share(work: WorkShare) -> str:
     """Return one sentence on the numbers of the node's actual and expected draws."""
     return (
-        f"It was drawn for {_format_part(work.received)} of the last "
+        f"It was drawn for {_format_count_or_none(work.received)} of the last "
         f"{format_count(work.draws, 'task')}; the expected number was "
         f"{format_decimal(work.expected, 1)}. It was a candidate for "
-        f"{_format_part(work.eligible)} of them."
+        f"{_format_count_or_none(work.eligible)} of them."
     )
 
 
-def _format_part(count: int) -> str:
+def _format_count_or_none(count: int) -> str:
     return format_number_in_words(count) if count else "none"
 
 
-def list_work_share_cells(work: WorkShare) -> list[tuple[str, ...]]:
+def format_work_share_rows(work: WorkShare) -> list[tuple[str, ...]]:
     """Return the table cells of each reason for a missed draw, in the order of `WORK_TITLES`."""
     return [
         ("it was a candidate", str(work.eligible)),
@@ -274,7 +274,7 @@ def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
     )
 
 
-def list_loss_cells(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
+def format_lost_earnings_rows(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
     """Return the table cells of each rank that cost fees, in the order of `LOSS_TITLES`."""
     return [
         (_format_loss_rank(loss), str(loss.tasks), _format_amount(loss.amount, token))

@@ -144,13 +144,13 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
     minimum and maximum of QoS and of H (M4 of Jugel et al., VLDB 2014, for two curves). No point
     is interpolated.
     """
-    buckets = max(1, max_points // _POINTS_PER_BUCKET)
+    bucket_count = max(1, max_points // _POINTS_PER_BUCKET)
     start_time = points[0].time
     span_seconds = points[-1].time - points[0].time + 1
     indexes_by_bucket: dict[int, list[int]] = {}
     for index, point in enumerate(points):
         indexes_by_bucket.setdefault(
-            (point.time - start_time) * buckets // span_seconds, []
+            (point.time - start_time) * bucket_count // span_seconds, []
         ).append(index)
     kept_indexes: set[int] = set()
     for bucket_indexes in indexes_by_bucket.values():

@@ -148,13 +148,17 @@ def _load_activity(snapshot: ApiSnapshot, span: str) -> list[ActivityBucket]:
     bucket_seconds = span_seconds // bucket_count
     span_start = snapshot.cursor.time - span_seconds + 1
     last_block = snapshot.cursor.number
-    scores = snapshot.uow.activity.count_scores_by_time(span_start, bucket_seconds, last_block)
-    timeouts = snapshot.uow.activity.count_timeouts_by_time(span_start, bucket_seconds, last_block)
+    score_count_by_bucket = snapshot.uow.activity.count_scores_by_time(
+        span_start, bucket_seconds, last_block
+    )
+    timeout_count_by_bucket = snapshot.uow.activity.count_timeouts_by_time(
+        span_start, bucket_seconds, last_block
+    )
     return [
         ActivityBucket(
             since=span_start + bucket * bucket_seconds,
-            scores=scores.get(bucket, 0),
-            timeouts=timeouts.get(bucket, 0),
+            scores=score_count_by_bucket.get(bucket, 0),
+            timeouts=timeout_count_by_bucket.get(bucket, 0),
         )
         for bucket in range(bucket_count)
     ]

@@ -162,11 +162,11 @@ def build_history_with_points(
     kept_points = downsample_points(points, query.points) if len(points) > query.points else points
     inexact_note = find_approximation_reason(rules)
     changes_in_span = [change for change in changes if start_time <= change.time <= end_time]
-    newest_marks = changes_in_span[-_MAX_MARKS:]
-    log_place_by_position = snapshot.load_log_places(change.at for change in newest_marks)
+    newest_changes = changes_in_span[-_MAX_MARKS:]
+    log_place_by_position = snapshot.load_log_places(change.at for change in newest_changes)
     timeout_marks = load_timeout_marks(
         snapshot.uow,
-        newest_marks,
+        newest_changes,
         lambda task_key: _find_task_creator(snapshot.uow, task_key),
         up_to_block=snapshot.cursor.number,
     )
@@ -186,7 +186,7 @@ def build_history_with_points(
                 rules,
                 incident=timeout_marks.find_incident_number(change.at),
             )
-            for change in newest_marks
+            for change in newest_changes
         ],
         marks_left_out=max(0, len(changes_in_span) - _MAX_MARKS),
         incidents=list(map(build_incident_view, timeout_marks.incidents)),
@@ -240,14 +240,14 @@ def _find_task_creator(uow: UnitOfWork, task_key: TaskKey) -> Address | None:
 def _build_history_mark(
     change: ReliabilityChange, place: LogPlace, rules: Rules, *, incident: int | None
 ) -> HistoryMark:
-    is_fall = change.after < change.before
+    is_decrease = change.after < change.before
     return HistoryMark(
         time=change.time,
         cause=change.cause.value,
         task=change.task,
         before=format_decimal(change.before),
         after=format_decimal(change.after),
-        back_at=find_exclusion_end_time(change.after, change.time, rules) if is_fall else None,
+        back_at=find_exclusion_end_time(change.after, change.time, rules) if is_decrease else None,
         place=place,
         incident=incident,
     )

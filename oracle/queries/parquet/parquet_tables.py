@@ -64,13 +64,13 @@ def _build_events_schema() -> pa.Schema:
         (COLUMN_BY_FIELD.get(name, name), _ARROW_TYPE_BY_COLUMN_TYPE[FIELD_KINDS[name].column])
         for name in names
     ]
-    nullable_names = " ".join(["time_ms", *(name for name, _ in field_columns)])
+    nullable_names_text = " ".join(["time_ms", *(name for name, _ in field_columns)])
     return _build_schema(
         *_TIMED_COLUMNS,
         ("time_ms", _INTEGER),
         ("type", _TEXT),
         *field_columns,
-        nullable_names=nullable_names,
+        nullable_names=nullable_names_text,
     )
 
 

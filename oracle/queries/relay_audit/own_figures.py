@@ -124,14 +124,14 @@ class DerivedNode:
 class DerivedFigures:
     """The values derived for each node from a stream, and the rows they were derived from.
 
-    `headless_count` is the number of tasks that had started before the first row.
+    `nodeless_task_count` is the number of tasks that had started before the first row.
     """
 
     nodes: Mapping[Address, DerivedNode]
     row_count: int
     first_id: int
     last_id: int
-    headless_count: int
+    nodeless_task_count: int
 
 
 def derive_figures_from_rows(
@@ -170,9 +170,9 @@ def derive_figures_from_rows(
         if isinstance(event, TaskTimedOut) and event.task not in derived_tasks
     ]
     _record_ambiguous_scores(nodes, ambiguous_rows, timeouts, node_by_task)
-    headless_count = sum(task.node is None for task in fold.ledger.tasks.values())
+    nodeless_task_count = sum(task.node is None for task in fold.ledger.tasks.values())
     row_bounds = (rows[0].id, rows[-1].id) if rows else (0, 0)
-    return DerivedFigures(nodes, len(rows), *row_bounds, headless_count)
+    return DerivedFigures(nodes, len(rows), *row_bounds, nodeless_task_count)
 
 
 def _assign_row_times(

@@ -219,7 +219,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
         rows=derived_figures.row_count,
         first_id=derived_figures.first_id,
         last_id=derived_figures.last_id,
-        headless=derived_figures.headless_count,
+        headless=derived_figures.nodeless_task_count,
         polls=len(watch.polls),
         running=start_count - end_count,
         changed=watch.changed_rows,

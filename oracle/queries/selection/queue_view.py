@@ -281,9 +281,9 @@ def _build_queue_capacity(
 
     See docs/reference/scoring-rules.md#queue. An entry with an active draw does not count.
     """
-    member = Membership.MEMBER
-    members = sum(node.membership is member for node in snapshot.nodes.values())
-    max_tasks = compute_queue_capacity(members, alpha)
+    member_state = Membership.MEMBER
+    member_count = sum(node.membership is member_state for node in snapshot.nodes.values())
+    max_tasks = compute_queue_capacity(member_count, alpha)
     plan = AssignmentPlan(snapshot.drawn_node_by_task, frozenset())
     queue = filter_queued_items(queue_entries, plan, 1 + (snapshot.block or 0))
     tasks_of_group = collect_tasks_by_group(snapshot.group_tasks)
@@ -299,7 +299,9 @@ def _build_queue_capacity(
         if drop is not None and snapshot.drawn_node_by_task.keys().isdisjoint(drop.tasks)
         for key in drop.tasks
     )
-    return QueueCapacity(members=members, max_tasks=max_tasks, dropped_next=list(dropped_keys))
+    return QueueCapacity(
+        members=member_count, max_tasks=max_tasks, dropped_next=list(dropped_keys)
+    )
 
 
 class _Fit(NamedTuple):

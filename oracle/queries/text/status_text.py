@@ -245,12 +245,14 @@ def _build_proof_status(
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         final_block = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-        unreached_blocks = uow.coverage.count_blocks_below_level(scope.id, level, 0, final_block)
+        unreached_block_count = uow.coverage.count_blocks_below_level(
+            scope.id, level, 0, final_block
+        )
     proof_text = f"every block of history can be verified as {level.name.lower()}"
-    if not unreached_blocks:
+    if not unreached_block_count:
         return [], [("proof", proof_text)]
     unreached_text = (
-        f"{format_block_count(unreached_blocks)} below the level that can be reached: "
+        f"{format_block_count(unreached_block_count)} below the level that can be reached: "
         f"{proof_text}; `run` rereads them"
     )
     return [HealthFinding(Condition.UNPROVEN, unreached_text)], []

@@ -57,7 +57,7 @@ class SnapshotRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def iterate_up_to(self, block: int, version: bytes) -> Iterator[StateSnapshot]:
+    def iterate_snapshots_up_to(self, block: int, version: bytes) -> Iterator[StateSnapshot]:
         """Yield the intact snapshots at or below a block, newest first."""
         columns = state_snapshot.c
         query = select(state_snapshot).order_by(columns.block.desc()).limit(1)
@@ -71,7 +71,9 @@ class SnapshotRepository:
             if sha256(row.body).digest() == row.checksum:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
-    def find_newest_up_to(self, block: int, version: bytes) -> tuple[int, int] | None:
+    def find_newest_block_and_log_count(
+        self, block: int, version: bytes
+    ) -> tuple[int, int] | None:
         """Return block and log count of the newest snapshot at or below a block, or None."""
         columns = state_snapshot.c
         query = select(columns.block, columns.logs).where(
@@ -123,19 +125,19 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
     """
     kept_snapshots = list(snapshots)
     surplus_blocks = list[int]()
-    newest_logs = kept_snapshots[-1].logs if kept_snapshots else 0
+    newest_log_count = kept_snapshots[-1].logs if kept_snapshots else 0
     while (
         len(kept_snapshots) > MIN_KEPT_SNAPSHOTS
         and sum(snapshot.size_bytes for snapshot in kept_snapshots) > max_bytes
     ):
         candidate_indexes = range(len(kept_snapshots) - MIN_KEPT_SNAPSHOTS)
 
-        def weight(index: int) -> float:
-            previous_logs = kept_snapshots[index - 1].logs if index else 0
-            merged_gap = kept_snapshots[index + 1].logs - previous_logs
-            return merged_gap / max(1, newest_logs - kept_snapshots[index].logs)
+        def compute_relative_gap(index: int) -> float:
+            log_count_before = kept_snapshots[index - 1].logs if index else 0
+            log_count_between = kept_snapshots[index + 1].logs - log_count_before
+            return log_count_between / max(1, newest_log_count - kept_snapshots[index].logs)
 
-        surplus_index = min(candidate_indexes, key=weight)
+        surplus_index = min(candidate_indexes, key=compute_relative_gap)
         surplus_blocks.append(kept_snapshots.pop(surplus_index).block)
     return surplus_blocks
 

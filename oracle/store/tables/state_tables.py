@@ -61,7 +61,7 @@ node = Table(
     # Block time of the newest task score. It is NULL if there is no score.
     Column("last_scored_at", BigInteger),
     # True if the node was kicked out while its kickout was due, and has not rejoined. Such a node
-    # rejoins with an empty pool and H = 1.
+    # rejoins with an empty pool and reliability 1.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
     # Time at which H will be 1 again. It is NULL if H is 1 already

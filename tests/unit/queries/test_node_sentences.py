@@ -22,7 +22,7 @@ from oracle.queries.node_sentences import (
     format_secondary_details,
     format_short_cause,
 )
-from oracle.queries.text.reliability_falls import name_falls
+from oracle.queries.text.reliability_decreases import name_decrease_causes
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History, fold_node
 
@@ -50,7 +50,7 @@ CALM = NodeSummary(
     ranks=(1, 1, 1),
     points=10 * UNIT,
     group_size=3,
-    falls=(),
+    decreases=(),
     place=1,
     members=12,
     lift=NO_LIFT,
@@ -58,7 +58,7 @@ CALM = NodeSummary(
 EXCLUDED = {
     "state": "excluded",
     "back_at": NOW + 41,
-    "falls": build_timeouts(NOW - 300, NOW - 60),
+    "decreases": build_timeouts(NOW - 300, NOW - 60),
     "reliability": UNIT // 20,
 }
 
@@ -82,7 +82,7 @@ def calm_but(**changes: Any) -> NodeSummary:
         ({"ranks": ()}, "No task was scored yet, so it counts as an average node."),
         ({"state": "paused"}, "Paused by its owner."),
         (EXCLUDED, "Excluded for 41 s more: two timeouts in the last 5 min."),
-        ({"falls": build_timeouts(NOW - 60), "reliability": 3 * UNIT // 10},
+        ({"decreases": build_timeouts(NOW - 60), "reliability": 3 * UNIT // 10},
          "One timeout in the last 60 s: reliability is down to 0.30."),
         ({"kick_at": NOW + 7_200, "is_kickout_due": True},
          "To be kicked out in 2 h, unless its scores rise."),
@@ -105,8 +105,8 @@ def test_improvement_text_of_an_excluded_node_starts_with_waiting():
 def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
     assert format_secondary_details(summary) == (
-        f"Reliability, which {name_falls(CRYNUX)} lower, is down to 0.50 and recovers by itself. "
-        "Best of 12 nodes."
+        f"Reliability, which {name_decrease_causes(CRYNUX)} lower, is down to 0.50 and recovers "
+        "by itself. Best of 12 nodes."
     )
 
 
@@ -126,7 +126,7 @@ standings = st.builds(
     ranks=st.lists(st.none() | st.integers(1, 9), max_size=50).map(tuple),
     points=st.integers(0, 10 * UNIT),
     group_size=st.none() | st.integers(1, 9),
-    falls=st.lists(st.integers(0, NOW), max_size=5).map(
+    decreases=st.lists(st.integers(0, NOW), max_size=5).map(
         lambda times: build_timeouts(*sorted(times))
     ),
     place=st.none() | st.integers(1, 40),

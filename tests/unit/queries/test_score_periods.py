@@ -52,7 +52,7 @@ def test_totals_cover_the_last_day_and_the_full_history(history):
     assert whole.change == sum(period.change for period in list_periods(history))
     for total in (last_day, whole):
         assert sum(part for _, part in total.parts) == total.change
-    assert len(whole.falls) == sum(len(period.falls) for period in list_periods(history))
+    assert len(whole.decreases) == sum(len(period.decreases) for period in list_periods(history))
 
 
 def test_daily_changes_sum_to_the_total_change_of_the_score(history):
@@ -72,8 +72,8 @@ def test_parts_of_a_day_sum_to_its_change(history):
 
 def test_day_with_timeouts_lists_its_timeouts_and_lowest_score(history):
     bad_day = next(period for period in list_periods(history) if period.start == _DAY)
-    assert len(bad_day.falls) == 2
-    assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.falls)
+    assert len(bad_day.decreases) == 2
+    assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.decreases)
     assert bad_day.lowest_qos <= min(bad_day.qos_before, bad_day.qos_after)
 
 
@@ -87,5 +87,5 @@ def test_drop_of_reliability_costs_nothing_if_recovered_the_same_day():
     recovered = NodeHistory.model_construct(first=_DAY, last=3 * _DAY, rows=rows, marks=[mark])
     (period,) = list_periods(recovered)
     assert period.parts == [("scores of its tasks", -UNIT * 8 // 10)]
-    assert (period.falls, period.has_recovered) == ([mark], True)
+    assert (period.decreases, period.has_recovered) == ([mark], True)
     assert period.lowest_qos == UNIT // 5

@@ -34,7 +34,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.lanes import NEVER_REPORTED
 from oracle.domain.reports.node_kicks import KickState, NodeKick
-from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
+from oracle.domain.scoring.reliability import DECREASE_CAUSES, ReliabilityCause
 from oracle.indexer.round_leaves import load_domain, load_pieced_round, load_round_lanes
 from oracle.queries.answers import LogPlace
 from oracle.queries.api.lifting import compute_what_if_counts
@@ -398,10 +398,10 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
     """Return the newest membership changes and reliability drops of a node, newest first."""
     oldest_time = max(0, snapshot.cursor.time - _FEED_SPAN_SECONDS)
     query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
-    fall_entries = [
+    decrease_entries = [
         AtomEntry(_build_entry_id(mark.place, mark.cause), mark.time, describe_chart_mark(mark))
         for mark in build_node_history(snapshot, address, query).marks
-        if ReliabilityCause(mark.cause) in FALL_CAUSES
+        if ReliabilityCause(mark.cause) in DECREASE_CAUSES
     ]
     change_entries = [
         AtomEntry(
@@ -410,7 +410,9 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
         for event in build_node_past(snapshot, address).membership
         if event.time is not None and event.time >= oldest_time
     ]
-    entries = sorted([*fall_entries, *change_entries], key=lambda entry: entry.time, reverse=True)
+    entries = sorted(
+        [*decrease_entries, *change_entries], key=lambda entry: entry.time, reverse=True
+    )
     return entries[:_MAX_FEED_ENTRIES]
 
 

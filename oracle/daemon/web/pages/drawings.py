@@ -77,8 +77,8 @@ class TrendChart(NamedTuple):
     foot: float
     limit: float
     shaded: tuple[tuple[float, float], ...]
-    falls: tuple[ChartPoint, ...]
-    rises: tuple[ChartPoint, ...]
+    decreases: tuple[ChartPoint, ...]
+    increases: tuple[ChartPoint, ...]
 
 
 def _build_grid_labels() -> tuple[Label, ...]:
@@ -90,15 +90,15 @@ def build_trend_chart(
     limit: float,
     width: int,
     *,
-    falls: Sequence[tuple[int, float, int]],
-    rises: Sequence[tuple[int, float, int]],
+    decreases: Sequence[tuple[int, float, int]],
+    increases: Sequence[tuple[int, float, int]],
     excluded: Sequence[tuple[int, int]],
 ) -> TrendChart | None:
     """Lay out a node's chart, or return None if there are no samples.
 
-    `limit` is the reliability (H) below which a node is excluded. `falls` and `rises` are changes
-    of H as (time, value, index), and `excluded` are exclusions as (start, end). Times are in unix
-    seconds, and `width` is in units of the drawing.
+    `limit` is the reliability (H) below which a node is excluded. `decreases` and `increases` are
+    changes of H as (time, value, index), and `excluded` are exclusions as (start, end). Times are
+    in unix seconds, and `width` is in units of the drawing.
     """
     if not samples:
         return None
@@ -144,12 +144,12 @@ def build_trend_chart(
             for since, until in excluded
             if until >= first_time
         ),
-        falls=tuple(
-            ChartPoint(compute_x(time), _TOP_MARGIN - 6, index) for time, _, index in falls
+        decreases=tuple(
+            ChartPoint(compute_x(time), _TOP_MARGIN - 6, index) for time, _, index in decreases
         ),
-        rises=tuple(
+        increases=tuple(
             ChartPoint(compute_x(time), _compute_y(_interpolate_reliability(samples, time)), index)
-            for time, _, index in rises
+            for time, _, index in increases
         ),
     )
 
@@ -207,9 +207,9 @@ def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[
     free_width = width - min_width * len(present_counts)
     named_bars, x = [], 0.0
     for name, count in present_counts:
-        width_of_part = min_width + free_width * count / total_count
-        named_bars.append((name, Bar(round(x, 2), 0, round(width_of_part - 1, 2), 20, count)))
-        x += width_of_part
+        bar_width = min_width + free_width * count / total_count
+        named_bars.append((name, Bar(round(x, 2), 0, round(bar_width - 1, 2), 20, count)))
+        x += bar_width
     return named_bars
 
 

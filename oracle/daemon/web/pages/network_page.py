@@ -12,7 +12,7 @@ from oracle.daemon.web.pages.drawings import lay_out_bars, lay_out_share_bars
 from oracle.daemon.web.pages.nodes_page import build_sparklines
 from oracle.daemon.web.pages.page_frame import PageRequest, build_frame_values, render_template
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import FALL_CAUSES
+from oracle.domain.scoring.reliability import DECREASE_CAUSES
 from oracle.queries.api.network_view import SECONDS_BY_SPAN, NetworkAnswer, build_network_overview
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
 from oracle.queries.api.records.event_feed import (
@@ -46,7 +46,7 @@ _TIMEOUTS = (_BOX_WIDTH, 40)
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
 # The sign shown before the text of each kind of event. An exclusion by timeouts has another sign.
 _SIGN_BY_KIND = {
-    **{cause.value: "▼" for cause in FALL_CAUSES},
+    **{cause.value: "▼" for cause in DECREASE_CAUSES},
     "recovered": "○",
     "joined": "●",
     "resumed": "●",

@@ -34,7 +34,7 @@ from oracle.domain.scoring.reliability import (
     CAUSES,
     ReliabilityCause,
     ReliabilityMark,
-    list_fall_causes,
+    list_decrease_causes,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
@@ -48,10 +48,10 @@ from oracle.queries.advice.advice_sentences import (
     explain_missing_what_if,
     explain_what_if,
     explain_work_share,
-    list_gpu_cells,
-    list_loss_cells,
-    list_what_if_cells,
-    list_work_share_cells,
+    format_gpu_rows,
+    format_lost_earnings_rows,
+    format_what_if_rows,
+    format_work_share_rows,
     summarize_earnings,
     summarize_todays_losses,
     summarize_what_if,
@@ -91,7 +91,7 @@ from oracle.queries.text.human_numbers import (
     format_rank,
     format_time,
 )
-from oracle.queries.text.reliability_falls import name_falls
+from oracle.queries.text.reliability_decreases import name_decrease_causes
 
 _NOT_FOUND = 404
 # Time ranges in seconds; the range `all` starts when the node was first seen.
@@ -183,7 +183,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         totals=list_total_periods(history, points),
         starting_score=_find_starting_score(history, points, node_summary.rules),
         recovering_below=RECOVERING_BELOW,
-        fall_nouns=name_falls(node_summary.rules),
+        decrease_nouns=name_decrease_causes(node_summary.rules),
         **build_advice_values(advice, snapshot.source.token),
         contact=snapshot.source.contact,
         has_evidence=request.has_evidence,
@@ -288,10 +288,10 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
         else {
             "summary": summarize_what_if(what_if),
             "titles": WHAT_IF_TITLES,
-            "cells": list_what_if_cells(what_if, token),
+            "cells": format_what_if_rows(what_if, token),
             "assumption": explain_what_if(what_if),
             "gpu_titles": GPU_TITLES,
-            "gpu_cells": list_gpu_cells(what_if, token),
+            "gpu_cells": format_gpu_rows(what_if, token),
             "gpus": explain_gpu_comparison(what_if),
         },
         "no_what_if": None if what_if is not None else explain_missing_what_if(advice),
@@ -301,14 +301,14 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
             "summary": summarize_work_share(work),
             "is_enough": 4 * work.received * UNIT >= 3 * work.expected,
             "titles": WORK_TITLES,
-            "cells": list_work_share_cells(work),
+            "cells": format_work_share_rows(work),
             "assumption": explain_work_share(work),
         },
         "money": {
             "summary": summarize_earnings(money, token),
             "losses_today": summarize_todays_losses(money, token),
             "titles": LOSS_TITLES,
-            "cells": list_loss_cells(money, token),
+            "cells": format_lost_earnings_rows(money, token),
             "has_fees": money.tasks > 0,
             "assumption": money.assumption,
         },
@@ -334,8 +334,8 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
     ]
-    plotted_falls = _select_plotted_changes(history, ReliabilityMark.FALL)
-    plotted_rises = _select_plotted_changes(history, ReliabilityMark.RISE)
+    plotted_decreases = _select_plotted_changes(history, ReliabilityMark.DECREASE)
+    plotted_increases = _select_plotted_changes(history, ReliabilityMark.INCREASE)
     exclusion_spans = [
         (mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None
     ]
@@ -345,8 +345,8 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
             samples,
             exclusion_threshold,
             width,
-            falls=plotted_falls,
-            rises=plotted_rises,
+            decreases=plotted_decreases,
+            increases=plotted_increases,
             excluded=exclusion_spans,
         )
         for width in (BROAD, NARROW)
@@ -377,9 +377,9 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
         },
         "tick_format": _choose_tick_format(history.first, history.last),
         "now_text": "now" if history.last == snapshot.cursor.time else "",
-        "falls": _build_legend(list_fall_causes(rules)),
+        "falls": _build_legend(list_decrease_causes(rules)),
         "rises": _build_legend(
-            cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.RISE
+            cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.INCREASE
         ),
         "limit": format_two_digits(rules.exclude_enter),
     }

@@ -40,7 +40,7 @@ from oracle.queries.text.human_numbers import (
     format_percent,
     format_time,
 )
-from oracle.queries.text.reliability_falls import count_falls
+from oracle.queries.text.reliability_decreases import format_decrease_counts
 from oracle.queries.text.templates import create_template_environment
 from oracle.queries.text.text_tables import format_utc, sanitize_text
 
@@ -199,7 +199,9 @@ def get_template_environment() -> Environment:
         words=format_number_in_words,
         opened=capitalize_first,
         counted=format_count,
-        counted_falls=lambda marks: count_falls(ReliabilityCause(mark.cause) for mark in marks),
+        decrease_counts=lambda marks: format_decrease_counts(
+            ReliabilityCause(mark.cause) for mark in marks
+        ),
         ordinal=format_ordinal,
         two=format_two_digits,
         four=lambda fraction: format_fraction(fraction, 4),

@@ -22,7 +22,7 @@ from oracle.domain.fold.working_set import (
     ReliabilityChange,
 )
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import CAUSES, FALL_CAUSES, ReliabilityCause
+from oracle.domain.scoring.reliability import CAUSES, DECREASE_CAUSES, ReliabilityCause
 from oracle.domain.scoring.rules import Rules
 from oracle.queries.answers import AddressText, ApiModel
 from oracle.queries.api.history_points import find_exclusion_end_time
@@ -31,8 +31,8 @@ from oracle.queries.incident_models import describe_incident
 
 # Names of the events in the stream.
 EVENT_KINDS = (
-    *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
-    "kickout_due", "kickout_accused", "kickout_executed",
+    *(cause.value for cause in DECREASE_CAUSES), "recovered", "joined", "paused", "resumed",
+    "left", "kickout_due", "kickout_accused", "kickout_executed",
     "incident_began", "incident_over", "rules_announced", "rules_cancelled", "rules_set",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
@@ -231,11 +231,11 @@ def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent],
 
     The limits are raised until the events cover at least one second.
     """
-    factor = 1
-    events, last_time = _read_limited_event_page(snapshot, time, factor)
+    limit_factor = 1
+    events, last_time = _read_limited_event_page(snapshot, time, limit_factor)
     while last_time < min(time, snapshot.cursor.time):
-        factor *= 2
-        events, last_time = _read_limited_event_page(snapshot, time, factor)
+        limit_factor *= 2
+        events, last_time = _read_limited_event_page(snapshot, time, limit_factor)
     return events, last_time
 
 
@@ -312,7 +312,7 @@ def _build_reliability_events(
         change_text = (
             f"reliability {format_decimal(change.before)} to {format_decimal(change.after)}"
         )
-        if change.cause in FALL_CAUSES:
+        if change.cause in DECREASE_CAUSES:
             exclusion_end = find_exclusion_end_time(change.after, change.time, rules)
             text = f"{CAUSES[change.cause].description}: {change_text}"
             yield (

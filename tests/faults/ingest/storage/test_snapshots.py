@@ -183,7 +183,7 @@ def test_rebuild_and_rewind_delete_snapshots(
         MANNER,
     )
     with synced_indexer.store.read_transaction() as uow:
-        assert uow.snapshots.find_newest_up_to(10**9, made_by) is not None
+        assert uow.snapshots.find_newest_block_and_log_count(10**9, made_by) is not None
     rewind_to_block(synced_indexer.source, synced_indexer.store, synced_indexer.folder, 40, MANNER)
     with synced_indexer.store.read_transaction() as uow:
         assert uow.snapshots.count_snapshots_and_bytes() == (0, 0)

@@ -11,7 +11,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.reports.contract_state import ContractChanges
 from oracle.domain.reports.node_kicks import NodeKick
-from oracle.domain.scoring.reliability import remove_falls
+from oracle.domain.scoring.reliability import remove_reliability_decreases
 from oracle.queries.text.human_numbers import format_time
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.api import IndexedHistory
@@ -39,7 +39,7 @@ def test_paused_node_shows_pause_time(new_sqlite_store: NewStore):
 def test_factor_of_1_is_not_shown_as_a_drop_in_reliability(new_sqlite_store: NewStore):
     history = History().joins("A").scores("A", 10, 0).after(60)
     with new_sqlite_store() as store:
-        indexed = IndexedHistory(store, remove_falls(CRYNUX)).whole(history)
+        indexed = IndexedHistory(store, remove_reliability_decreases(CRYNUX)).whole(history)
         page = indexed.client().get(f"/nodes/{A}").text
     assert "lowered by no event" in page
     assert "by timeouts" not in page

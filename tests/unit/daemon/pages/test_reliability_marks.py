@@ -18,13 +18,13 @@ def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple
         rows=[(time, full_score, full_score, full_score) for time in (1_000, 1_100)], marks=[mark]
     )
     chart, _ = build_trend_charts(history, CRYNUX)
-    return len(chart.falls), len(chart.rises)
+    return len(chart.decreases), len(chart.increases)
 
 
 @pytest.mark.parametrize("cause", ReliabilityCause)
 def test_chart_marker_matches_the_cause_of_the_reliability_change(cause: ReliabilityCause):
     mark = CAUSES[cause].mark
-    assert drawn(cause) == (mark is ReliabilityMark.FALL, mark is ReliabilityMark.RISE)
+    assert drawn(cause) == (mark is ReliabilityMark.DECREASE, mark is ReliabilityMark.INCREASE)
 
 
 def test_void_timeout_has_no_chart_marker():

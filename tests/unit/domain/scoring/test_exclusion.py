@@ -2,7 +2,7 @@
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.node_scores import compute_max_exclusion_seconds, heal_reliability
-from oracle.domain.scoring.reliability import remove_falls
+from oracle.domain.scoring.reliability import remove_reliability_decreases
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
@@ -19,4 +19,4 @@ def test_node_is_selectable_after_computed_exclusion():
 
 
 def test_no_node_is_excluded_if_every_factor_is_1():
-    assert compute_max_exclusion_seconds(remove_falls(CRYNUX)) == 0
+    assert compute_max_exclusion_seconds(remove_reliability_decreases(CRYNUX)) == 0

@@ -4,7 +4,7 @@ import pytest
 
 from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT
-from oracle.queries.advice.advice_sentences import list_gpu_cells
+from oracle.queries.advice.advice_sentences import format_gpu_rows
 from oracle.queries.advice.gpu_speeds import (
     MIN_SHARED_GROUPS,
     GpuSpeed,
@@ -93,7 +93,7 @@ def test_what_if_shows_each_gpu_or_reason_for_omission():
     # A second place has 5 of the 17 points of a group, a first one 10.
     day = MIN_SHARED_GROUPS * FEE
     assert (as_it_is.fees_per_day, another_gpu.fees_per_day) == (day * 5 // 17, day * 10 // 17)
-    fast, own, unknown = list_gpu_cells(what_if, Token("CNX", 0))
+    fast, own, unknown = format_gpu_rows(what_if, Token("CNX", 0))
     assert (fast[0], own[0]) == ("RTX 4090 with 24 GB", "RTX 3060 with 12 GB (its own)")
     assert fast[3:6] == ("25.0 %", "10.00", "1.00")
     assert f"0 of at least {MIN_SHARED_GROUPS}" in unknown[3]

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from oracle.chain.profiles.profile import Token
 from oracle.domain.scoring.group_ranking import split_fee_by_scores
 from oracle.queries.advice.advice_sentences import (
-    list_loss_cells,
+    format_lost_earnings_rows,
     summarize_earnings,
     summarize_todays_losses,
 )
@@ -95,7 +95,7 @@ def test_amounts_are_shown_in_network_token():
     )
     full_day = money.model_copy(update={"tasks_today": money.tasks})
     assert " at least 0.55 CNX " in str(summarize_todays_losses(full_day, CNX))
-    assert list_loss_cells(money, CNX) == [
+    assert format_lost_earnings_rows(money, CNX) == [
         ("third", "2", "0.75 CNX"),
         ("no answer", "1", "0.05 CNX"),
     ]

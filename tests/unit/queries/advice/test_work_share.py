@@ -18,7 +18,7 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
     explain_work_share,
-    list_work_share_cells,
+    format_work_share_rows,
     summarize_work_share,
 )
 from oracle.queries.advice.work_share import (
@@ -169,7 +169,7 @@ def test_work_share_is_described_with_reasons():
         "It was drawn for twelve of the last 500 tasks; the expected number was 14.1. It was "
         "a candidate for 400 of them."
     )
-    assert list_work_share_cells(WORK) == [
+    assert format_work_share_rows(WORK) == [
         ("it was a candidate", "400"),
         ("the task asked for more video memory", "80"),
         ("it ran a task", "20"),
