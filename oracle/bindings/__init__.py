@@ -1,1 +1,1 @@
-"""Calls, views, errors, events and deployment of the oracle's and the network's contracts."""
+"""Calls, views, errors, events and deployments of the oracle's and the network's contracts."""

@@ -1,4 +1,4 @@
-"""An eth_abi codec in which `bytes1` to `bytes32` take only values of exactly that length.
+"""An eth_abi codec in which `bytes1` to `bytes32` accept only values of the exact length.
 
 web3 has the same rule, while eth_abi alone pads a value that is too short. To import this module
 takes a tenth of a second, and to import web3 about a second, so the module is imported where it is
@@ -13,7 +13,7 @@ from typing_extensions import override
 
 
 class _ExactLengthBytesEncoder(BytesEncoder):
-    """An encoder of a fixed-size bytes type that rejects values of any other length."""
+    """An encoder for a fixed-size bytes type that rejects values of other lengths."""
 
     @override
     def validate_value(self, value: object) -> None:
@@ -24,7 +24,7 @@ class _ExactLengthBytesEncoder(BytesEncoder):
 
 
 def build_strict_codec() -> ABICodec:
-    """Return a codec that rejects values of a wrong length for their fixed-size bytes type."""
+    """Build a codec in which fixed-size bytes accept only values of the exact length."""
     registry: ABIRegistry = default_registry.copy()  # type: ignore[no-untyped-call]
     registry.unregister("bytes<M>")
     is_fixed_bytes = BaseEquals("bytes", with_sub=True)  # type: ignore[no-untyped-call]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def encode_call(contract: str, function: str, *arguments: object) -> str:
-    """Return the `0x` calldata for a function of a shipped contract.
+    """Encode the `0x` calldata for calling a function of a shipped contract.
 
     Raises:
         ValueError: an argument does not fit its type.
@@ -61,7 +61,7 @@ def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, .
 
 
 def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
-    """Return the arguments in the calldata of a contract function, keyed by parameter name.
+    """Decode the arguments in a function's calldata, keyed by parameter name.
 
     Raises:
         ValueError: the calldata does not match the parameters of the function.
@@ -74,7 +74,7 @@ def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str
 
 
 def build_creation_code(contract: str, *arguments: object) -> str:
-    """Return the `0x` creation code of a shipped contract with these constructor arguments.
+    """Build the `0x` creation code of a shipped contract with constructor arguments.
 
     Raises:
         ValueError: an argument does not fit its type.
@@ -113,14 +113,20 @@ def decode_error_name(contract: str, output: str) -> str:
 
 @lru_cache
 def get_errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
-    """Return the name and the argument types of each error of a contract, by `0x` selector."""
+    """Return the name and argument types of each error of a contract, by selector.
+
+    Selectors are `0x` hex.
+    """
     errors = parse_signatures(load_artifact(contract)["abi"], "error")
     return {error.selector: (error.name, error.input_types) for error in errors}
 
 
 @lru_cache
 def load_artifact(contract: str) -> dict[str, Any]:
-    """Return the compiler output of a shipped contract: ABI, bytecode, positions of immutables."""
+    """Load the compiler output of a shipped contract.
+
+    The output has the ABI, the bytecode and the positions of immutables.
+    """
     artifact: dict[str, Any] = msgspec.json.decode(
         find_shipped_path(f"abi/{contract}.json").read_bytes()
     )
@@ -128,7 +134,7 @@ def load_artifact(contract: str) -> dict[str, Any]:
 
 
 def compute_code_hash(contract: str, code: str | None = None) -> Hash:
-    """Return the keccak256 of deployed code after setting the contract's immutables to zero.
+    """Return the Keccak-256 hash of deployed code with all immutables set to zero.
 
     If `code` is None, the shipped code is hashed.
     """
@@ -146,7 +152,7 @@ def compute_code_hash(contract: str, code: str | None = None) -> Hash:
 
 @lru_cache
 def get_contract_class(contract: str) -> "type[Contract]":
-    """Return web3's `Contract` class for a shipped contract, without using an endpoint."""
+    """Return web3's `Contract` class for a shipped contract, without an endpoint."""
     from oracle.rpc.offline_web3 import build_offline_web3  # noqa: PLC0415  it takes a second
 
     contract_class: type[Contract] = build_offline_web3().eth.contract(

@@ -1,4 +1,4 @@
-"""Reads the state of a contested group from the network contract, and encodes its settlement.
+"""Reads contested groups from the network contract, and encodes their settlement.
 
 See docs/explanation/dispatch.md#contests.
 """
@@ -19,7 +19,7 @@ _CONTESTED, _VALIDATED = 2, 3
 
 
 class GroupRecord(NamedTuple):
-    """A group of tasks as the network contract stores it.
+    """A group of tasks as stored by the network contract.
 
     `is_settled` is whether the group's answers were compared and no stake is locked for the group.
     `peer` is the other group of a contest, or None; one of the two groups repeats the work of the
@@ -34,14 +34,14 @@ class GroupRecord(NamedTuple):
 
     @property
     def has_compared_answers(self) -> bool:
-        """Return whether the contract has compared the group's answers."""
+        """Return whether the contract has compared the answers of the group."""
         return self.is_contested or self.is_settled
 
 
 def encode_settle_contest_call(
     group: GroupKey, tasks: Sequence[TaskKey], result: Hash = ZERO_HASH
 ) -> str:
-    """Return the calldata that settles a contest.
+    """Encode the call that settles a contest.
 
     The zero hash means that there is no result. In this case, no stake is slashed, and the
     contract accepts the call only after the window for a second group.
@@ -53,16 +53,17 @@ def encode_settle_contest_call(
 
 
 def decode_settle_contest_call(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
-    """Return the group key and the task keys in the calldata of a `settleContest` call."""
+    """Decode the group key and the task keys from a `settleContest` call."""
     arguments = decode_arguments(CONTRACT, "settleContest", calldata)
     tasks = [TaskKey("0x" + bytes(key).hex()) for key in arguments["keys"]]
     return GroupKey("0x" + bytes(arguments["key"]).hex()), tasks
 
 
 def compute_answer(group: GroupKey, result: Hash) -> Hash:
-    """Return the answer that a group member submits for a result (`answerOf` of the contract).
+    """Compute the answer that a group member submits for a result.
 
-    The zero hash means "the task cannot be run", both as a result and as an answer.
+    The contract's `answerOf` returns the same. The zero hash means "the task cannot be run", both
+    as a result and as an answer.
     """
     if result == ZERO_HASH:
         return ZERO_HASH
@@ -70,7 +71,7 @@ def compute_answer(group: GroupKey, result: Hash) -> Hash:
 
 
 def fetch_min_task_fee(pool_view: PoolView, network: Address, task: Task) -> int:
-    """Return the minimum fee for a task of this kind and size, in wei.
+    """Fetch the minimum fee in wei for a task of this kind and size.
 
     Raises:
         TransientError: no endpoint responds.
@@ -85,7 +86,7 @@ def fetch_min_task_fee(pool_view: PoolView, network: Address, task: Task) -> int
 def fetch_contest_end(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> int | None:
-    """Return the unix time at which a group's contest ends, or None if there is no contest.
+    """Fetch the unix time at which a group's contest ends, or None without a contest.
 
     `block_tag` is the block at which the contract is read.
 
@@ -102,7 +103,7 @@ def fetch_contest_end(
 def fetch_group_record(
     pool_view: PoolView, network: Address, group: GroupKey, block_tag: str = "latest"
 ) -> GroupRecord:
-    """Return a group as the contract stores it at a block.
+    """Fetch a group as the contract stores it at a block.
 
     Raises:
         TransientError: no endpoint responds.

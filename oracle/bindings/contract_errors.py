@@ -1,4 +1,4 @@
-"""Decodes the custom errors of the contracts, and defines the daemon's reaction to each.
+"""Decodes the contracts' custom errors, and defines how the daemon reacts to each.
 
 See docs/reference/rpc-requirements.md#contract-errors.
 """
@@ -121,7 +121,10 @@ _MAX_TIME = 2**40
 
 
 def decode_refusal(output: str | None) -> Refusal:
-    """Return the custom error in a revert's output (`0x` hex), and the daemon's reaction to it."""
+    """Decode the custom error in a revert's output, with the daemon's reaction to it.
+
+    The output is `0x` hex.
+    """
     error_entry = _build_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")
@@ -143,7 +146,7 @@ def decode_refusal(output: str | None) -> Refusal:
 
 @cache
 def _build_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
-    """Return the name and the argument types of every contract error, by selector."""
+    """Return the name and argument types of every contract error, keyed by selector."""
     return {
         selector: name_and_types
         for contract in CONTRACTS

@@ -1,4 +1,4 @@
-"""Verifies signatures of contract accounts (ERC-1271), by calling the account's contract."""
+"""Verifies signatures of contract accounts (ERC-1271) by calling the account's contract."""
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
@@ -16,16 +16,19 @@ _TRANSACTION_GAS, _CALLDATA_BYTE_GAS = 21_000, 40
 
 
 class SignatureCheckUnavailableError(TransientError):
-    """An account's contract cannot be called now; the error message is sent to the client."""
+    """An account's contract cannot be called now.
+
+    The error message is sent to the client.
+    """
 
 
 def verify_contract_signature(
     pool_view: PoolView, chain_id: int, account: Address, digest: Hash, signature: bytes
 ) -> bool | None:
-    """Return whether a contract account accepts a signature (ERC-1271) at the newest block.
+    """Return whether a contract account accepts a signature at the newest block.
 
-    The result is None if the account returns nothing, as an account without code does. The gas of
-    the call is limited, because the contract is not trusted.
+    The check follows ERC-1271. The result is None if the account returns nothing, as an account
+    without code does. The gas of the call is limited, because the contract is not trusted.
 
     Raises:
         TransientError: no endpoint of the chain responds.
@@ -49,7 +52,10 @@ def verify_contract_signature(
 
 
 def _encode_call(digest: Hash, signature: bytes) -> bytes:
-    """Return the calldata of `isValidSignature`: the hash, then the ABI-encoded signature."""
+    """Encode a call of `isValidSignature`: the hash, then the signature.
+
+    The signature is ABI-encoded.
+    """
     padded_length = -(-len(signature) // _WORD_BYTES) * _WORD_BYTES
     words = (bytes.fromhex(digest[2:]), *(number.to_bytes(32) for number in (64, len(signature))))
     return bytes.fromhex(_SELECTOR) + b"".join(words) + signature.ljust(padded_length, b"\0")

@@ -1,4 +1,4 @@
-"""Reads several views of a contract at the same block, and detects Arbitrum's ArbSys.
+"""Reads several views of a contract at one block, and detects Arbitrum's ArbSys.
 
 On an Arbitrum chain, `block.number` is the block number of the parent chain. The oracle must
 therefore be deployed with `arbitrum` set, because otherwise it would accept no report.
@@ -25,7 +25,7 @@ _WORD_LENGTH = 66
 
 
 class ViewCall(NamedTuple):
-    """A view function of a contract, and the arguments of the call."""
+    """A view function of a contract, with the arguments for the call."""
 
     function: str
     arguments: tuple[object, ...] = ()
@@ -33,7 +33,7 @@ class ViewCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeployedContract:
-    """A deployed contract: its artifact in abi/, its address, and the setting with the address."""
+    """A deployed contract, with its artifact in abi/, its address and the address setting."""
 
     artifact: str
     address: Address
@@ -54,7 +54,7 @@ def call_views(
     block: BlockRef,
     calls: Sequence[ViewCall],
 ) -> list[tuple[Any, ...]]:
-    """Return the results of views at a block, in order and all from the same endpoint.
+    """Call views at a block on one endpoint, and return their results in order.
 
     Raises:
         TransientError: no endpoint returns the contract's state. The failure is temporary, because
@@ -96,7 +96,7 @@ def call_views(
 
 
 def read_at_newest_block(pool_view: PoolView, read: Callable[[PoolView, BlockRef], T]) -> T:
-    """Return the result of `read` at the newest block, from the first endpoint with its state.
+    """Call `read` at the newest block, on the first endpoint that has the block's state.
 
     An endpoint may announce a newest block whose state neither it nor any other endpoint has.
 
@@ -113,7 +113,7 @@ def read_at_newest_block(pool_view: PoolView, read: Callable[[PoolView, BlockRef
 
 
 def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: BlockRef) -> str:
-    """Return the `0x` code of a contract at a block.
+    """Fetch the `0x` code of a contract at a block.
 
     Raises:
         TransientError: no endpoint returns the code.
@@ -125,12 +125,12 @@ def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: 
 
 
 def decode_hash_result(result: tuple[Any, ...]) -> Hash:
-    """Return the only result of a view, a bytes32, as `0x` hex."""
+    """Decode the only result of a view, a bytes32, as `0x` hex."""
     return Hash("0x" + bytes(result[0]).hex())
 
 
 def is_arbitrum_chain(pool_view: PoolView) -> bool:
-    """Return whether the chain has Arbitrum's system contract, ArbSys.
+    """Return whether the chain has Arbitrum's system contract ArbSys.
 
     Raises:
         TransientError: no endpoint responds.

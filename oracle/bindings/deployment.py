@@ -1,4 +1,4 @@
-"""Plans the address, code and cost of a contract's deployment, and then sends the deployment."""
+"""Plans the address, code and cost of a contract's deployment, and then sends it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
@@ -104,10 +104,11 @@ _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """The struct `Setup` of the constructor; if `target` is zero, kickouts call no contract.
+    """The constructor's struct `Setup`.
 
-    `floors` and `kick_floors` are the loosest limits that the admin can ever set, and `tightest`
-    are the tightest limits that the pauser can set.
+    If `target` is zero, kickouts call no contract. `floors` and `kick_floors` are the loosest
+    limits that the admin can ever set, and `tightest` are the tightest limits that the pauser can
+    set.
     """
 
     admin: Address
@@ -158,7 +159,7 @@ class WordsSetup:
     max_rounds: int = 120
 
     def build_creation_code(self, oracle: Address) -> str:
-        """Return the creation code of the QoSWords contract of an oracle."""
+        """Build the creation code of the QoSWords contract for an oracle."""
         return build_creation_code(
             qos_words.CONTRACT, oracle, self.fall_share, self.big_fall, self.max_rounds
         )
@@ -166,7 +167,10 @@ class WordsSetup:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPlan:
-    """The transaction of a planned deployment; `balance` is the sender's balance in wei."""
+    """The transaction of a planned deployment.
+
+    `balance` is the sender's balance in wei.
+    """
 
     code: str
     sender: Address
@@ -181,7 +185,7 @@ class DeploymentPlan:
 
 
 def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsLimits:
-    """Return a copy of the limits with the named limits replaced.
+    """Return a copy of the limits in which the named limits are replaced.
 
     Raises:
         InputError: an override has a name that no limit has.
@@ -196,7 +200,7 @@ def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsL
 
 
 def compute_min_score_age_limit(settings: ReportSettings, lag_rounds: int) -> int:
-    """Return the lowest `max_age_seconds` limit with which scores never become stale.
+    """Return the lowest `max_age_seconds` limit at which scores never become stale.
 
     The next round may follow only after the heartbeat, and a root that is used `lag_rounds` rounds
     later must not be stale by then.
@@ -207,7 +211,9 @@ def compute_min_score_age_limit(settings: ReportSettings, lag_rounds: int) -> in
 def plan_deployment(
     pool_view: PoolView, code: str, sender: Address, fees: Fees | None
 ) -> DeploymentPlan:
-    """Simulate the deployment of creation code on the newest block, without sending it.
+    """Plan a deployment by simulating it on the newest block.
+
+    Nothing is sent.
 
     Raises:
         InputError: the constructor rejects the setup, or the gas price is above the configured
@@ -229,7 +235,7 @@ def plan_deployment(
 def plan_dependent_deployment(
     pool_view: PoolView, code: str, sender: Address, fees: Fees | None
 ) -> DeploymentPlan:
-    """Plan the deployment of a contract whose constructor calls a contract not yet deployed.
+    """Plan the deployment of a contract whose constructor calls an undeployed contract.
 
     Such a deployment cannot be simulated, so its gas limit is an upper bound. It covers the
     storage of as many bytes as the creation code has, and the calldata.
@@ -261,7 +267,7 @@ def _build_plan(
 
 
 def compute_contract_address(sender: Address, nonce: int) -> Address:
-    """Return the address of the contract that an account creates with the nonce `nonce`."""
+    """Compute the address of the contract that an account creates with this nonce."""
     encoded_sender_and_nonce = encode_rlp([bytes.fromhex(sender[2:]), nonce])
     return Address("0x" + keccak(encoded_sender_and_nonce)[-20:].hex())
 
@@ -284,7 +290,9 @@ def deploy_contract(
     chain_id: int,
     wait_for_next_try: Callable[[], bool],
 ) -> tuple[Address, Receipt]:
-    """Deploy the contract and wait for its receipt until `wait_for_next_try` returns False.
+    """Deploy a contract, and wait for its receipt.
+
+    The wait ends when `wait_for_next_try` returns False.
 
     Raises:
         InputError: the account cannot pay for the deployment.

@@ -1,4 +1,4 @@
-"""Checks in the receipt that a call emitted the expected event with the expected values.
+"""Checks in a receipt that a call emitted the expected event with the expected values.
 
 The check is needed, because a receipt status of 1 only means that the call did not revert.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _ExpectedEvent:
-    """The event that a function emits, and the function input that each event field must equal.
+    """The event that a function emits, and the input that each event field must equal.
 
     For example, the input `report.root` is a member of the struct `report`, and `keys[0]` is the
     first item of the list `keys`.
@@ -81,7 +81,7 @@ _EXPECTED_EVENTS = (
 
 
 def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> str | None:
-    """Return the name of the event that a call should have emitted but did not, or None.
+    """Return the name of the event that a call failed to emit, or None if none is missing.
 
     No event is expected from a call that is not in `_EXPECTED_EVENTS`, such as an empty transfer
     of the account to itself.
@@ -100,7 +100,7 @@ def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> st
 
 
 class ContractCall(CallKind):
-    """A contract call that, if it succeeds, emits the event declared for its function."""
+    """A contract call that emits the event declared for its function, if it succeeds."""
 
     @override
     def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
@@ -119,7 +119,7 @@ def _build_expected_values(expected_event: _ExpectedEvent, calldata: str) -> dic
 def _get_argument_at_path(
     parameters: Sequence[Parameter], arguments: Mapping[str, Any], path: str
 ) -> object:
-    """Return the argument, struct member or list item at a path such as `report.root`."""
+    """Return the argument, struct member or list item at a path, such as `report.root`."""
     parameter_name, _, member_name = path.partition(".")
     name = parameter_name.removesuffix("[0]")
     argument = arguments[name] if name == parameter_name else arguments[name][0]
@@ -133,7 +133,7 @@ def _get_argument_at_path(
 def _get_compared_values(
     expected_event: _ExpectedEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the event fields that have to equal arguments of the call."""
+    """Return the event fields that must equal arguments of the call."""
     return {
         name: _normalize_value(arguments[name]) for name in expected_event.input_by_event_field
     }
@@ -142,7 +142,7 @@ def _get_compared_values(
 def _decode_events(
     expected_event: _ExpectedEvent, events: Sequence[ReceiptLog]
 ) -> list[Mapping[str, object]]:
-    """Return the arguments of each well-formed log of the expected event."""
+    """Decode the arguments of each well-formed log of the expected event."""
     event = get_contract_class(expected_event.contract).events[expected_event.event]()
     topic = load_abi(expected_event.contract).events[expected_event.event].digest
     # This import is cheap, because web3 has already loaded eth_abi.
@@ -161,7 +161,10 @@ def _decode_events(
 
 
 def _wrap_log_as_receipt(event: ReceiptLog) -> "TxReceipt":
-    """Return a web3 receipt with this log as its only log, and with all positions set to 0."""
+    """Build a web3 receipt that contains only this log.
+
+    All of its positions are 0.
+    """
     log: Any = {
         "address": event.contract,
         "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],
@@ -174,7 +177,7 @@ def _wrap_log_as_receipt(event: ReceiptLog) -> "TxReceipt":
 
 
 def _normalize_value(value: object) -> object:
-    """Return a web3 value in comparable form, with addresses in lower case and lists as tuples."""
+    """Convert a web3 value for comparison: lower-case addresses, and tuples for lists."""
     if isinstance(value, list | tuple):
         return tuple(map(_normalize_value, value))
     return value.lower() if isinstance(value, str) else value

@@ -13,7 +13,10 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class ExpectedConfiguration:
-    """The configuration that the contract must match; keys that are None are not compared."""
+    """The configuration that the contract must have.
+
+    Keys that are None are not compared.
+    """
 
     # The contract that kickouts must call, or None to skip the comparison. The zero address, with
     # which kickouts call no contract, is accepted too.
@@ -30,7 +33,7 @@ class ExpectedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class ContractMismatch:
-    """A difference between the contract and the configuration, which prevents publishing."""
+    """A difference between contract and configuration that prevents publishing."""
 
     subject: str
     expected: str
@@ -43,10 +46,10 @@ class ContractMismatch:
 def inspect_roots_contract(
     pool_view: PoolView, address: Address, expected_configuration: ExpectedConfiguration
 ) -> tuple[RootsConfiguration, list[ContractMismatch]]:
-    """Return the contract's configuration and its mismatches, both read from the same endpoint.
+    """Read the contract's configuration, and return it with its mismatches.
 
-    A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
-    single endpoint may lag behind the chain.
+    Both come from the same endpoint. A match at one endpoint is enough. A mismatch counts only if
+    all endpoints show it, because a single endpoint may lag behind the chain.
 
     Raises:
         TransientError: no endpoint shows a match, and at least one does not respond.
@@ -77,7 +80,7 @@ def inspect_roots_contract(
 def find_configuration_mismatches(
     configuration: RootsConfiguration, expected_configuration: ExpectedConfiguration
 ) -> list[ContractMismatch]:
-    """Return every mismatch that prevents this daemon from publishing."""
+    """Return all mismatches that prevent this daemon from publishing."""
     comparisons = [
         (
             "code hash",

@@ -1,4 +1,4 @@
-"""Checks, with simulated calls, whether a kick target has the role and contracts it needs.
+"""Checks by simulated calls whether a kick target has the role and contracts it needs.
 
 Two of the three supported networks have no views that return role holders and linked contracts. A
 call is therefore simulated with the holder as sender, and its revert message shows which check
@@ -49,7 +49,7 @@ class RpcCaller(Protocol):
     """An object that sends requests to one endpoint or to a pool of endpoints."""
 
     def request(self, method: str, *parameters: object) -> Json:
-        """Return the result of one request.
+        """Send one request and return its result.
 
         Raises:
             RevertError: the requested call reverts.
@@ -64,7 +64,7 @@ def find_kick_target_mismatches(
     oracle: Address,
     contract_by_name: Mapping[str, str],
 ) -> list[ContractMismatch]:
-    """Return every reason why the kick target at an address would fail or do harm.
+    """Return all reasons why the kick target at an address would fail or do harm.
 
     `oracle` is the oracle that the kick target should accept. `contract_by_name` has the addresses
     of the contracts that an adapter should be linked with. A contract without an address in this
@@ -92,7 +92,7 @@ def find_kick_target_mismatches(
 
 
 def find_shipped_kick_target(rpc_caller: RpcCaller, address: Address) -> KickTarget | None:
-    """Return the shipped adapter that is deployed at this address, or None.
+    """Return the shipped kick target deployed at this address, or None if there is none.
 
     Raises:
         TransientError: an endpoint does not respond.
@@ -108,7 +108,7 @@ def find_shipped_kick_target(rpc_caller: RpcCaller, address: Address) -> KickTar
 def find_single_key_owner_mismatches(
     rpc_caller: RpcCaller, target: KickTarget, address: Address
 ) -> list[ContractMismatch]:
-    """Return a mismatch if the adapter's owner is an account with a single key.
+    """Return a mismatch if the adapter is owned by an account with a single key.
 
     The holder of that key would also control the network's role.
 
@@ -132,7 +132,7 @@ def find_single_key_owner_mismatches(
 
 
 def find_node_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Address) -> str | None:
-    """Return the owner of the Node contract if it is not the adapter, else None."""
+    """Return the owner of the Node contract if it is not the adapter, otherwise None."""
     owner_hex = rpc_caller.request(
         "eth_call", {"to": node, "data": encode_call_with_addresses("owner()")}, "latest"
     )
@@ -143,7 +143,7 @@ def find_node_owner_mismatch(rpc_caller: RpcCaller, node: Address, adapter: Addr
 
 
 def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Address) -> str | None:
-    """Return the result of the probe if `task` is not the Node's task contract, else None.
+    """Return the result of a probe if `task` is not the Node's task contract, otherwise None.
 
     The result is a revert message, or says that the call does not revert.
 
@@ -159,7 +159,11 @@ def find_task_contract_mismatch(rpc_caller: RpcCaller, node: Address, task: Addr
 def find_qos_contract_mismatch(
     rpc_caller: RpcCaller, node_contract: Address, qos: Address
 ) -> str | None:
-    """Return the QOS contract's revert message if its Node contract differs, else None."""
+    """Check that the QOS contract uses this Node contract.
+
+    The result is the revert message of the QOS contract if its Node contract differs, otherwise
+    None.
+    """
     revert_reason = _fetch_revert_reason(
         rpc_caller,
         node_contract,
@@ -172,9 +176,10 @@ def find_qos_contract_mismatch(
 def find_staking_admin_mismatch(
     rpc_caller: RpcCaller, staking: Address, adapter: Address
 ) -> str | None:
-    """Return the result of the probe if the adapter is not NodeStaking's admin, else None.
+    """Return the result of a probe if the adapter does not administer NodeStaking.
 
-    The result is a revert message, or says that the call does not revert.
+    Otherwise, the result is None. The result is a revert message, or says that the call does not
+    revert.
     """
     revert_reason = _fetch_revert_reason(
         rpc_caller, adapter, staking, encode_call_with_addresses("unstake(address)", ZERO_ADDRESS)
@@ -255,7 +260,7 @@ def _find_address_mismatches(
 def _fetch_view_address(
     rpc_caller: RpcCaller, target: KickTarget, address: Address, view: str
 ) -> Address:
-    """Return the address that a view of the kick target returns."""
+    """Fetch the address that a view of the kick target returns."""
     artifact = target.artifact or target.network_artifact or ""
     result_hex = rpc_caller.request(
         "eth_call", {"to": address, "data": encode_call(artifact, view)}, "latest"
@@ -267,7 +272,7 @@ def _fetch_view_address(
 def _fetch_revert_reason(
     rpc_caller: RpcCaller, sender: Address, recipient: Address, calldata: str
 ) -> str:
-    """Return the revert message or data of a simulated call, or "" if the call succeeds."""
+    """Simulate a call, and return its revert message or data, or "" if it succeeds."""
     call = {"from": sender, "to": recipient, "data": calldata}
     try:
         rpc_caller.request("eth_call", call, "latest")

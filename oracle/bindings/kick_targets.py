@@ -1,4 +1,4 @@
-"""Defines the contract through which the nodes of a network are kicked, and its deployment.
+"""Defines, for each network, the contract that kicks nodes, and its deployment.
 
 A network of this project is its own kick target. Any other network needs an adapter, which is a
 contract that has a role in the network (docs/explanation/kickouts.md#adapters).
@@ -35,7 +35,7 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class KickTarget:
-    """The way in which the nodes of one kind of network are kicked out.
+    """How the nodes of one kind of network are kicked out.
 
     `artifact` is the adapter's artifact in abi/, or None if the network's own contract,
     `network_artifact`, is the target. `required_addresses` are the names of the contracts and
@@ -55,7 +55,7 @@ class KickTarget:
 
     @property
     def can_transfer_role(self) -> bool:
-        """Return whether the adapter's owner can transfer the role by calling `giveBack`."""
+        """Return whether the adapter's owner can transfer the role, by calling `giveBack`."""
         return self.grant_signature == _TRANSFER_SIGNATURE
 
 
@@ -98,12 +98,12 @@ _BY_PROFILE: Mapping[str, KickTarget] = {
 
 
 def find_default_kick_target(profile: str) -> KickTarget | None:
-    """Return the default kick target of a profile, or None if kickouts only emit an event."""
+    """Return a profile's default kick target, or None if kickouts only emit an event."""
     return _BY_PROFILE.get(profile)
 
 
 def get_kick_target(name: str) -> KickTarget:
-    """Return the kick target of this name.
+    """Return the kick target with this name.
 
     Raises:
         InputError: no kick target has this name.
@@ -118,7 +118,7 @@ def get_kick_target(name: str) -> KickTarget:
 def build_adapter_creation_code(
     target: KickTarget, oracle: Address, owner: Address, address_by_name: Mapping[str, str]
 ) -> str:
-    """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
+    """Build the `0x` creation code of an adapter for this oracle, owned by `owner`.
 
     `address_by_name` has the addresses from [network] contracts and from --contract.
 
@@ -145,7 +145,7 @@ def build_adapter_creation_code(
 def build_role_change(
     target: KickTarget, adapter: Address, address_by_name: Mapping[str, str]
 ) -> RoleChange:
-    """Return the call that grants an adapter the network role that may kick nodes.
+    """Build the call that grants an adapter the network role for kicking nodes.
 
     Raises:
         InputError: the network is its own kick target, or the address of the contract that grants
@@ -170,7 +170,10 @@ def build_role_change(
 
 
 def encode_call_with_addresses(signature: str, *addresses: str) -> str:
-    """Return the `0x` calldata of a function whose arguments are all addresses."""
+    """Encode a call of a function whose arguments are all addresses.
+
+    The result is `0x` calldata.
+    """
     padded_addresses = "".join(
         address.lower().removeprefix("0x").rjust(64, "0") for address in addresses
     )

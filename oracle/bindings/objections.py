@@ -1,4 +1,4 @@
-"""Calls and settings of the contract Objections, which accepts objections to kickouts."""
+"""Calls and settings of the contract Objections, which takes objections to kickouts."""
 
 from dataclasses import astuple
 
@@ -19,14 +19,19 @@ CONTRACT = "roots/Objections"
 
 
 class ObjectionsContract:
-    """Reads the objections contract at an address; all values of a read are as of one block."""
+    """Reads the objections contract at an address.
+
+    All values of a read are as of one block.
+    """
 
     def __init__(self, pool_view: PoolView, address: Address) -> None:
         self._pool_view = pool_view
         self._contract = DeployedContract(CONTRACT, address, "objections.address")
 
     def find_mismatches(self, oracle: Address, block: BlockRef) -> list[ContractMismatch]:
-        """Return every reason why the contract cannot take objections to this oracle's kickouts.
+        """Return all reasons why the contract cannot take objections for this oracle.
+
+        The objections are to the oracle's kickouts.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -46,7 +51,7 @@ class ObjectionsContract:
         ]
 
     def fetch_next_objection_seq(self, node: Address, block: BlockRef) -> int:
-        """Return the number of the node's next objection.
+        """Fetch the number of the node's next objection.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -57,10 +62,10 @@ class ObjectionsContract:
 
 
 def build_objections_creation_code(oracle: Address) -> str:
-    """Return the creation code of the objections contract of an oracle."""
+    """Build the creation code of the objections contract for an oracle."""
     return build_creation_code(CONTRACT, oracle)
 
 
 def encode_signed_objection_call(statement: ObjectionStatement, signature: bytes) -> str:
-    """Return the calldata that submits a signed objection."""
+    """Encode the call that submits a signed objection."""
     return encode_call(CONTRACT, "objectFor", astuple(statement), signature)

@@ -1,4 +1,4 @@
-"""Finds roles and limits with which a single key could do harm, for `contract check`.
+"""Finds roles and limits that let a single key do harm, for `contract check`.
 
 The daemon still publishes to a contract with such roles or limits, but an operator who serves
 others should not use it (docs/explanation/kickouts.md#power).
@@ -50,7 +50,7 @@ MIN_LAG_ROUNDS = 2
 def find_contract_weaknesses(
     pool_view: PoolView, configuration: RootsConfiguration, settings: ReportSettings
 ) -> list[ContractMismatch]:
-    """Return the contract roles and limits that give a single key too much power.
+    """Return the contract's roles and limits that give too much power to a single key.
 
     Raises:
         TransientError: no endpoint responds.
@@ -70,7 +70,10 @@ def find_words_contract_mismatches(
     oracle: Address,
     oracle_configuration: RootsConfiguration,
 ) -> list[ContractMismatch]:
-    """Return every mismatch that makes a QoSWords contract unfit for an oracle's consumers."""
+    """Return all mismatches that make a QoSWords contract unfit for consumers.
+
+    These are the consumers of the oracle.
+    """
     default_setup = WordsSetup()
     mismatches = [
         ContractMismatch(f"{subject} of the words", str(expected_value), str(actual))
@@ -227,7 +230,10 @@ def _find_kick_bucket_weaknesses(
 def _find_unbounded_limits(
     name: str, limits: RootsLimits, bounds: RootsLimits
 ) -> Iterator[ContractMismatch]:
-    """Yield each limit that exceeds its bound, because a stolen quorum could then do more harm."""
+    """Yield the limits that exceed their bound.
+
+    A stolen quorum could then do more harm.
+    """
     for limit_field in fields(bounds):
         bound = getattr(bounds, limit_field.name)
         limit_value = getattr(limits, limit_field.name)
@@ -244,7 +250,7 @@ def _find_unbounded_limits(
 def _find_score_age_weaknesses(
     configuration: RootsConfiguration, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
-    """Yield the settings that let scores expire, or roots be discarded, too early."""
+    """Yield the settings that let scores expire or roots be discarded too early."""
     lag_rounds, kept_rounds = configuration.lag_rounds, configuration.kept_rounds
     if lag_rounds < MIN_LAG_ROUNDS:
         yield ContractMismatch("LAG", f"at least {MIN_LAG_ROUNDS} rounds", str(lag_rounds))
@@ -271,7 +277,7 @@ def _find_score_age_weaknesses(
 def _find_tightest_limit_weaknesses(
     tightest: RootsLimits, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
-    """Yield the limits by which the pauser alone could stop the rounds or all kickouts."""
+    """Yield the limits that let the pauser alone stop the rounds or all kickouts."""
     period = settings.period_seconds
     if tightest.min_interval > period:
         yield ContractMismatch(

@@ -1,4 +1,4 @@
-"""Encodes the calls for system tasks: TaskNetwork's `probe`, and the calls that end the tasks.
+"""Encodes the calls for system tasks: TaskNetwork's `probe`, and those that end tasks.
 
 See docs/explanation/dispatch.md#how-system-tasks-are-sent.
 """
@@ -35,7 +35,7 @@ class ProbeOrder:
 def encode_probe_call(
     order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version
 ) -> str:
-    """Return the calldata that creates a window's system task and starts it on these nodes.
+    """Encode the call that creates a window's system task and starts it on nodes.
 
     The task id is derived from the window and the first node, so that the contract rejects a
     duplicate.
@@ -61,7 +61,7 @@ def encode_probe_call(
 def encode_second_group_call(
     task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey
 ) -> str:
-    """Return the calldata of a task in which these nodes repeat the work of a contested group.
+    """Encode the call for a task in which nodes repeat a contested group's work.
 
     `task` is one of the contested group's tasks. The ids are derived from the contested group, so
     that the contract rejects another second group of the same creator.
@@ -82,19 +82,19 @@ def encode_second_group_call(
 
 
 def decode_probe_nodes(calldata: str) -> tuple[Address, ...]:
-    """Return the nodes that a `probe` call assigns to its tasks, in the order of the tasks."""
+    """Decode the nodes of a `probe` call, in the order of their tasks."""
     nodes = decode_arguments(CONTRACT, "probe", calldata)["nodes"]
     return tuple(Address(str(node).lower()) for node in nodes)
 
 
 def compute_total_probe_fee(calldata: str) -> int:
-    """Return the total of the fees that a system task locks in the contract, in wei."""
+    """Return the total fees, in wei, that a system task locks in the contract."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     return int(arguments["fee"]) * len(arguments["nodes"])
 
 
 def compute_probe_task_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the keys of the tasks that a `probe` call creates, in the order of its nodes."""
+    """Compute the keys of the tasks that a `probe` call creates, in node order."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     padded_creator = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))
@@ -105,22 +105,25 @@ def compute_probe_task_keys(calldata: str, creator: Address) -> list[TaskKey]:
 
 
 def encode_validate_task_call(key: TaskKey) -> str:
-    """Return the calldata that accepts the result of a task without a group."""
+    """Encode the call that accepts the result of a task without a group."""
     return encode_call(CONTRACT, "validateTask", bytes.fromhex(key[2:]))
 
 
 def encode_accept_error_call(key: TaskKey) -> str:
-    """Return the calldata that accepts that a task without a group cannot be run."""
+    """Encode the call that accepts the error report of a task without a group.
+
+    Accepting it means that the task cannot be run.
+    """
     return encode_call(CONTRACT, "acceptError", bytes.fromhex(key[2:]))
 
 
 def encode_time_out_task_call(key: TaskKey) -> str:
-    """Return the calldata that ends a task whose node did not answer or did not reveal."""
+    """Encode the call that ends a task whose node did not answer or did not reveal."""
     return encode_call(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
 
 
 def encode_validate_group_call(calldata: str, creator: Address) -> str:
-    """Return the calldata that makes the contract compare the answers of a system task."""
+    """Encode the call that makes the contract compare a system task's answers."""
     keys = [bytes.fromhex(key[2:]) for key in compute_probe_task_keys(calldata, creator)]
     group_id = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
     return encode_call(CONTRACT, "validateGroup", group_id, keys)

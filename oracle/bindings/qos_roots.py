@@ -1,4 +1,4 @@
-"""Reads the state of the oracle contract QoSRoots, and encodes the calls that are sent to it.
+"""Reads the oracle contract QoSRoots, and encodes calls to it.
 
 A round is a single Merkle root. Everything else about a node is proven by the node's leaf
 (docs/reference/report-format.md#roots).
@@ -37,10 +37,11 @@ _WORD_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class RootsHead:
-    """The fields of the contract's struct `Head`; times are in unix seconds.
+    """The fields of the contract's struct `Head`.
 
-    `config_count` is the number of configurations of signers and rules so far, and `round_config`
-    is the number of the configuration under which the last round was signed.
+    Times are in unix seconds. `config_count` is the number of configurations of signers and rules
+    so far, and `round_config` is the number of the configuration under which the last round was
+    signed.
     """
 
     round: int
@@ -72,7 +73,7 @@ class KickBucket:
 
 @dataclass(frozen=True, slots=True)
 class RootsStatus:
-    """The contract's state at the newest block of an endpoint.
+    """The state of the contract at an endpoint's newest block.
 
     `last_root` is the root of the last round, which the next report names as `prev`. It is zero
     before the first round, and after the last round was struck (withdrawn). `config` is the digest
@@ -91,7 +92,7 @@ class RootsStatus:
 
     @property
     def can_accept_round(self) -> bool:
-        """Return whether the contract accepts a round now.
+        """Return whether the contract would accept a round now.
 
         The contract must not be paused, and the minimum interval since the last round must be
         over.
@@ -102,7 +103,7 @@ class RootsStatus:
 
 @dataclass(frozen=True, slots=True)
 class RootsConfiguration:
-    """The contract's values that `contract check` compares with the configuration.
+    """The values of the contract that `contract check` compares with the configuration.
 
     A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin when it
     accepts the role, and `pending_vetoer` can become the vetoer from `vetoer_offered_from` (unix
@@ -143,14 +144,17 @@ class RootsConfiguration:
 
 
 class RootsContract:
-    """Reads the oracle contract at an address; all values of a read are as of one block."""
+    """Reads the oracle contract at an address.
+
+    All values of a read are as of one block.
+    """
 
     def __init__(self, pool_view: PoolView, address: Address) -> None:
         self._pool_view = pool_view
         self.address = address
 
     def fetch_status(self) -> RootsStatus:
-        """Return the contract's state at the newest block.
+        """Fetch the contract's state at the newest block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -186,10 +190,10 @@ class RootsContract:
         )
 
     def fetch_root(self, round_number: int) -> tuple[BlockRef, Hash | None]:
-        """Return the newest block, and the root of a round in the contract at this block.
+        """Fetch the newest block, and the root of a round at this block.
 
-        The root is None if the contract no longer keeps it, or if the round was struck
-        (withdrawn).
+        The root is that in the contract. The root is None if the contract no longer keeps it, or
+        if the round was struck (withdrawn).
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -205,7 +209,7 @@ class RootsContract:
         return block, root
 
     def fetch_configuration(self) -> RootsConfiguration:
-        """Return the accounts, the limits and the code of the contract.
+        """Fetch the contract's accounts, limits and code.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -255,7 +259,10 @@ class RootsContract:
 def encode_push_report_call(
     statement: ReportStatement, config_count: int, signatures: bytes
 ) -> str:
-    """Return the calldata that pushes a report signed under the configuration `config_count`."""
+    """Encode the call that pushes a signed report.
+
+    The report is signed under the configuration `config_count`.
+    """
     report = (
         statement.round,
         config_count,
@@ -268,7 +275,9 @@ def encode_push_report_call(
 
 
 def decode_push_report_call(calldata: str, config: Hash, prev: Hash) -> ReportStatement:
-    """Return the report statement in the calldata of a push, completed with `config` and `prev`.
+    """Decode the report statement in a `push` call.
+
+    `config` and `prev` complete the statement, because the calldata lacks them.
 
     Raises:
         ValueError: the calldata does not call `push`.
@@ -287,29 +296,38 @@ def decode_push_report_call(calldata: str, config: Hash, prev: Hash) -> ReportSt
 
 
 def encode_accuse_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that accuses a node, given the node's leaf in the last root."""
+    """Encode the call that accuses a node.
+
+    The node's leaf in the last root is given.
+    """
     return encode_call(CONTRACT, "accuse", build_leaf_values(leaf), hashes)
 
 
 def encode_execute_kick_call(
     leaf: NodeLeaf, hashes: Sequence[bytes], summary: RoundSummary
 ) -> str:
-    """Return the calldata that executes a kickout, given the node's leaf in the last root."""
+    """Encode the call that executes a kickout.
+
+    The node's leaf in the last root is given.
+    """
     return encode_call(CONTRACT, "executeKick", build_leaf_values(leaf), hashes, astuple(summary))
 
 
 def encode_clear_accusation_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that ends an accusation whose interval is not in the last root."""
+    """Encode the call that ends an outdated accusation.
+
+    Its interval is not in the last root.
+    """
     return encode_call(CONTRACT, "clear", build_leaf_values(leaf), hashes)
 
 
 def encode_retry_kick_call(node: Address) -> str:
-    """Return the calldata that repeats the request to the network to end a node's membership."""
+    """Encode the call that tries again to end a node's membership in the network."""
     return encode_call(CONTRACT, "retryKick", node)
 
 
 def build_leaf_values(leaf: NodeLeaf) -> LeafValues:
-    """Return a node's leaf as the values of the contract's struct `NodeLeaf`."""
+    """Return a node's leaf as values for the contract's struct `NodeLeaf`."""
     encoded_leaf = leaf.encode()
     packed_fields = encoded_leaf[2 * _WORD_BYTES : 3 * _WORD_BYTES]
     return leaf.node, leaf.next_node, int.from_bytes(packed_fields), leaf.pool_hash

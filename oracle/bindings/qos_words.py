@@ -1,4 +1,4 @@
-"""Reads and writes the contract QoSWords, from which consumers read scores without a proof.
+"""Reads and writes the contract QoSWords, where consumers read scores without a proof.
 
 A word has sixteen lanes. Anyone may write words into this contract, with a proof against a root of
 the oracle.
@@ -36,7 +36,10 @@ _CALL_COST_WORDS = 6
 
 @dataclass(frozen=True, slots=True)
 class StoredWord:
-    """Sixteen lanes in the contract, and the round that they come from (0 if never written)."""
+    """Sixteen lanes in the contract, and their round.
+
+    The round is 0 if the word was never written.
+    """
 
     lanes: int
     round: int
@@ -44,7 +47,10 @@ class StoredWord:
 
 @dataclass(frozen=True, slots=True)
 class WordsConfiguration:
-    """The contract's code and immutables; shares and QoS are in steps of 0.0001."""
+    """The contract's code and immutables.
+
+    Shares and QoS are in steps of 0.0001.
+    """
 
     code: str
     oracle: Address
@@ -55,14 +61,19 @@ class WordsConfiguration:
 
 
 class WordsContract:
-    """Reads the QoSWords contract at an address; all values of a read are as of one block."""
+    """Reads the QoSWords contract at an address.
+
+    All values of a read are as of one block.
+    """
 
     def __init__(self, pool_view: PoolView, address: Address) -> None:
         self._pool_view = pool_view
         self.address = address
 
     def fetch_words(self, first_index: int, count: int, block: BlockRef) -> list[StoredWord]:
-        """Return `count` words, from the index `first_index` on, as stored at a block.
+        """Fetch consecutive words as stored at a block.
+
+        There are `count` words, from the index `first_index` on.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -80,7 +91,9 @@ class WordsContract:
         ]
 
     def fetch_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
-        """Return each node's seat (the index of its lane) at a block, or None if it has no seat.
+        """Fetch each node's seat at a block, or None if it has no seat.
+
+        The seat is the index of the node's lane.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -102,7 +115,7 @@ class WordsContract:
         return self._pool_view.read_from_first(read_seats)
 
     def fetch_falls(self, block: BlockRef) -> tuple[int, int]:
-        """Return how many lanes were lowered today (UTC), and the daily maximum, at a block.
+        """Fetch how many lanes were lowered today (UTC) as of a block, and the daily maximum.
 
         Only words of the last round count. A word that would exceed the maximum is skipped. Words
         of the round that is LAG rounds older than the last round have no limit.
@@ -116,7 +129,7 @@ class WordsContract:
         return fall_count, max_falls
 
     def fetch_configuration(self, block: BlockRef) -> WordsConfiguration:
-        """Return the contract's code and settings, which never change.
+        """Fetch the contract's code and settings, which never change.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -140,7 +153,7 @@ class WordsContract:
 
 
 def _decode_seat(result: "Json | CallRefusedError") -> int | None:
-    """Return the seat that `indexOf` returned, or None if the node has no seat."""
+    """Decode the seat that `indexOf` returned, or return None for a node without a seat."""
     if isinstance(result, RevertError):
         if decode_error_name(CONTRACT, result.data or "") != "NotRegistered":
             raise result
@@ -157,10 +170,11 @@ def find_outdated_words(
     round_number: int,
     min_round: int = 0,
 ) -> list[int]:
-    """Return the indexes of words that differ from a round, or are older than `min_round`.
+    """Return the indexes of words that differ from a round or are too old.
 
-    Both lists begin with the word 0. Words of this or a later round are not outdated. A word
-    without nodes is 0, which the contract never stores.
+    A word is too old if its round is below `min_round`. Both lists begin with the word 0. Words of
+    this or a later round are not outdated. A word without nodes is 0, which the contract never
+    stores.
     """
     return [
         index
@@ -174,7 +188,7 @@ def find_outdated_words(
 def group_words_into_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
-    """Group these words into the cheapest runs, as pairs (first index, number of words).
+    """Group words into the cheapest runs, as pairs (first index, number of words).
 
     A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
     call has a fixed cost, a run may include words that need not be written.
@@ -191,9 +205,10 @@ def group_words_into_runs(
 def _find_cheapest_runs(
     indexes: Sequence[int], first_index: int, count: int
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Return the cost (in words) and the list of the cheapest runs that cover these indexes.
+    """Find the cheapest runs that cover these indexes, and return their cost with them.
 
-    The sorted `indexes` lie in the aligned run of `count` words that begins at `first_index`.
+    The cost is in words. The sorted `indexes` lie in the aligned run of `count` words that begins
+    at `first_index`.
     """
     if not indexes:
         return 0, []
@@ -214,12 +229,12 @@ def _find_cheapest_runs(
 def encode_write_words_call(
     round_number: int, first_index: int, lane_words: Sequence[int], hashes: Sequence[bytes]
 ) -> str:
-    """Return the calldata that writes consecutive words of a round, with their proof."""
+    """Encode the call that writes consecutive words of a round, with their proof."""
     return encode_call(CONTRACT, "bring", round_number, first_index, lane_words, hashes)
 
 
 def encode_bind_seats_call(proofs: Sequence[NodeProof]) -> str:
-    """Return the calldata that binds nodes to their seats.
+    """Encode the call that binds nodes to their seats.
 
     The proofs are of the round that is LAG rounds older than the last round.
     """

@@ -28,7 +28,7 @@ _FEE_TOO_LOW = 4
 def encode_start_task_as_of_call(
     task: TaskKey, node: Address, block_number: int, block_hash: Hash
 ) -> str:
-    """Return the calldata that starts a task, but only on a chain that contains this block."""
+    """Encode the call that starts a task only on a chain with this block."""
     return encode_call(
         CONTRACT, "startTaskAsOf", _decode_hex(task), node, block_number, _decode_hex(block_hash)
     )
@@ -40,7 +40,7 @@ def encode_start_group_call(
     block_number: int = 0,
     block_hash: Hash = ZERO_HASH,
 ) -> str:
-    """Return the calldata that starts a group, but only on a chain that contains this block.
+    """Encode the call that starts a group only on a chain with this block.
 
     Block 0 means no block, so the call works on any chain.
     """
@@ -51,10 +51,10 @@ def encode_start_group_call(
 
 
 def strip_as_of_check(calldata: str) -> str:
-    """Remove the check that the chain has the as-of block from the calldata of a task start.
+    """Remove the check for the as-of block from the calldata of a task start.
 
-    A call that is simulated on the newest block runs in that block, in which the block's own hash
-    cannot be read.
+    The check is that the chain has this block. A call that is simulated on the newest block runs
+    in that block, in which the block's own hash cannot be read.
     """
     selector = calldata[:SELECTOR_DIGITS]
     arguments = calldata[SELECTOR_DIGITS:]
@@ -72,32 +72,37 @@ def strip_as_of_check(calldata: str) -> str:
 
 
 def encode_start_task_call(task: TaskKey, node: Address) -> str:
-    """Return the calldata that starts a task on any chain."""
+    """Encode the call that starts a task on any chain."""
     return encode_call(CONTRACT, "startTask", _decode_hex(task), node)
 
 
 def encode_queue_task_call(task: TaskKey) -> str:
-    """Return the calldata that queues a task because no node is free."""
+    """Encode the call that queues a task because no node is free."""
     return encode_call(CONTRACT, "queueTask", _decode_hex(task))
 
 
 def encode_drop_task_call(task: TaskKey) -> str:
-    """Return the calldata that removes a task from the queue because its fee is too low."""
+    """Encode the call that removes a task with too low a fee from the queue."""
     return encode_call(CONTRACT, "dropTask", _decode_hex(task), _FEE_TOO_LOW)
 
 
 def encode_drop_group_call(tasks: Sequence[TaskKey]) -> str:
-    """Return the calldata that drops all tasks of a group in which no task was started."""
+    """Encode the call that drops all tasks of a group.
+
+    No task of the group was started.
+    """
     return encode_call(CONTRACT, "dropGroup", [_decode_hex(task) for task in tasks], _FEE_TOO_LOW)
 
 
 def encode_request_download_call(node: Address, model: str) -> str:
-    """Return the calldata that requests a node to download a model."""
+    """Encode the call that requests the download of a model by a node."""
     return encode_call(CONTRACT, "requestDownload", node, model)
 
 
 def check_dispatcher_key(pool_view: PoolView, network: Address, dispatcher: Address) -> None:
-    """Check that the network accepts starts from the configured dispatcher key.
+    """Check that the network accepts task starts signed by the dispatcher key.
+
+    The key is the configured one.
 
     Raises:
         InputError: all endpoints report another account as the dispatcher.

@@ -1,4 +1,4 @@
-"""OpenZeppelin's TimelockController, which is the admin of an oracle.
+"""OpenZeppelin's TimelockController, which administers an oracle.
 
 The timelock delays admin calls, so that anyone whom a call would harm can react in time
 (docs/explanation/kickouts.md#power). The contract has no list of the accounts that may propose,
@@ -44,7 +44,7 @@ _NO_PREDECESSOR = bytes(32)
 
 
 def build_timelock_creation_code(owner: Address, delay: int = DEFAULT_DELAY) -> str:
-    """Return the creation code of a timelock, including the constructor arguments.
+    """Build the creation code of a timelock, including the constructor arguments.
 
     `owner` (a multisig) proposes and cancels calls; anyone may execute a call after `delay`
     seconds. The timelock is its own only admin, so changes to the timelock are delayed, too.
@@ -54,23 +54,26 @@ def build_timelock_creation_code(owner: Address, delay: int = DEFAULT_DELAY) -> 
 
 @dataclass(frozen=True, slots=True)
 class TimelockedCall:
-    """A call that the timelock makes; `salt` distinguishes equal calls."""
+    """A call that the timelock makes.
+
+    `salt` distinguishes equal calls.
+    """
 
     target: Address
     calldata: str
     salt: int = 0
 
     def encode_schedule_call(self, delay: int) -> str:
-        """Return the calldata with which a proposer schedules the call."""
+        """Encode the call with which a proposer schedules this call."""
         return encode_call(TIMELOCK, "schedule", *self._operation_arguments, delay)
 
     def encode_execute_call(self) -> str:
-        """Return the calldata with which anyone executes the call after its delay."""
+        """Encode the call with which anyone executes this call after its delay."""
         return encode_call(TIMELOCK, "execute", *self._operation_arguments)
 
     @property
     def operation_id(self) -> Hash:
-        """Return the timelock's id of the scheduled call, which is needed to cancel the call."""
+        """Return the timelock's id of the scheduled call, needed for cancelling it."""
         encoded_operation = encode_call(TIMELOCK, "hashOperation", *self._operation_arguments)
         return Hash("0x" + keccak(bytes.fromhex(encoded_operation[SELECTOR_DIGITS:])).hex())
 
@@ -81,7 +84,7 @@ class TimelockedCall:
 
 
 def fetch_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
-    """Return the delay of a timelock in seconds, or None if `admin` is not a timelock.
+    """Fetch the delay of a timelock in seconds, or None if `admin` is not a timelock.
 
     Raises:
         TransientError: no endpoint responds.
@@ -96,7 +99,7 @@ def fetch_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
 
 
 def fetch_account_code(pool_view: PoolView, address: Address) -> str:
-    """Return the `0x` code of an account, which is "0x" if the account has no code.
+    """Fetch the `0x` code of an account, which is "0x" if there is none.
 
     Raises:
         TransientError: no endpoint responds.
@@ -108,17 +111,23 @@ def fetch_account_code(pool_view: PoolView, address: Address) -> str:
 
 
 def load_timelock_code() -> str:
-    """Return the deployed code of the shipped timelock, which has no immutables."""
+    """Return the deployed code of the shipped timelock.
+
+    The code has no immutables.
+    """
     return str(load_artifact(TIMELOCK)["deployedBytecode"]).lower()
 
 
 def build_grant_canceller_call(timelock: Address, account: Address) -> TimelockedCall:
-    """Return the call by which the timelock grants an account the right to cancel."""
+    """Build the call by which the timelock lets an account cancel operations."""
     return TimelockedCall(timelock, encode_call(TIMELOCK, "grantRole", CANCELLER_ROLE, account))
 
 
 class RoleHolder(NamedTuple):
-    """An account with a role from ROLE_ID_BY_NAME; the zero account means anyone."""
+    """An account with a role from ROLE_ID_BY_NAME.
+
+    The zero account means anyone.
+    """
 
     role: str
     account: Address
@@ -126,7 +135,7 @@ class RoleHolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelockRoles:
-    """The holders of a timelock's roles, according to its logs from block `start_block` on.
+    """The holders of a timelock's roles, according to its logs from `start_block` on.
 
     `is_complete` is whether the logs include those of the constructor, so that no holder is
     missing.
@@ -156,7 +165,7 @@ class TimelockRoles:
 def fetch_timelock_roles(
     pool_view: PoolView, timelock: Address, start_block: int
 ) -> TimelockRoles:
-    """Return every holder of a timelock role that any endpoint reports.
+    """Fetch all holders of timelock roles that any endpoint reports.
 
     All endpoints are queried, because one may return logs that another lacks. An endpoint that
     lags behind may still report a revoked role.
@@ -182,7 +191,7 @@ def fetch_timelock_roles(
 def _fetch_granted_roles(
     endpoint: EndpointCaller, timelock: Address, start_block: int
 ) -> set[RoleHolder]:
-    """Return every role that was granted since `start_block`, including revoked roles."""
+    """Fetch all roles granted since `start_block`, including revoked roles."""
     with expect_response_format("the number of the newest block"):
         head_number = parse_quantity(endpoint.request("eth_blockNumber"))
     role_holders: set[RoleHolder] = set()
@@ -209,7 +218,10 @@ def _fetch_granted_roles(
 
 
 def _decode_role_holder(log: Json) -> RoleHolder | None:
-    """Return the account and the role of a RoleGranted log, or None if the role is unknown."""
+    """Decode the account and the role from a RoleGranted log.
+
+    The result is None if the role is unknown.
+    """
     _, role, account, _ = log["topics"]
     name = next(
         (name for name, role_id in ROLE_ID_BY_NAME.items() if role_id.hex() == role[2:].lower()),
@@ -221,7 +233,7 @@ def _decode_role_holder(log: Json) -> RoleHolder | None:
 def _fetch_current_role_holders(
     endpoint: EndpointCaller, timelock: Address, granted_holders: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
-    """Return the holders that still have their role, with one `hasRole` call for each holder."""
+    """Return the holders that still have their role, using one `hasRole` call for each."""
     return [holder for holder in granted_holders if _has_role(endpoint, timelock, holder)]
 
 

@@ -1,1 +1,1 @@
-"""Sends JSON-RPC requests to a pool of endpoints, and tracks the health of each endpoint."""
+"""Sends JSON-RPC requests to a pool of endpoints, and tracks each endpoint's health."""

@@ -1,4 +1,4 @@
-"""Runs a slow call in a daemon thread, so that the caller can take the result later."""
+"""Runs a slow call in a daemon thread, so that the caller can get the result later."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
-    """Start `work` in a daemon thread, and return a future with its result or exception.
+    """Run `work` in a daemon thread, and return a future with its result or exception.
 
     The process does not wait for the thread when it exits.
     """
@@ -28,10 +28,10 @@ def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
 
 @dataclass(slots=True)
 class BackgroundCall(Generic[T]):
-    """Runs at most one slow call at a time; a tick starts it, and a later tick takes the result.
+    """Runs at most one slow call at a time.
 
-    `take_finished_call` waits at most `wait_seconds` for the end of the call, or without a limit
-    if it is None.
+    One tick starts the call, and a later tick takes the result. `take_finished_call` waits at most
+    `wait_seconds` for the end of the call, or without a limit if it is None.
     """
 
     wait_seconds: float | None = None
@@ -39,15 +39,21 @@ class BackgroundCall(Generic[T]):
 
     @property
     def is_pending(self) -> bool:
-        """Whether a call was started whose result has not been taken yet."""
+        """Whether a call was started and its result not taken yet."""
         return self._future is not None
 
     def start(self, work: Callable[[], T], name: str) -> None:
-        """Start `work` in the background; no other call may be pending."""
+        """Start `work` in the background.
+
+        No other call may be pending.
+        """
         self._future = run_in_background(work, name)
 
     def take_finished_call(self) -> Future[T] | None:
-        """Return the finished call and clear it, or return None while no call is finished."""
+        """Return the finished call and clear it, or return None if it is still running.
+
+        The result is also None if there is no call.
+        """
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
         finished_future, self._future = self._future, None

@@ -1,4 +1,4 @@
-"""Client of one JSON-RPC endpoint over HTTP: keep-alive, typed results, batches and timeouts.
+"""A JSON-RPC client for one HTTP endpoint: keep-alive, typed results, batches and timeouts.
 
 This module retries no request. It learns the batch size that the endpoint accepts from refusals
 (docs/explanation/ingest.md#ranges). The URL may contain keys, so only its scheme, host and port
@@ -63,7 +63,9 @@ class CallObserver(Protocol):
     """Observes the requests to an endpoint, and may refuse or retry them."""
 
     def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
-        """Send `call_count` calls with `send`, retry on failure, and return the result.
+        """Send calls with `send`, retry them if they fail, and return the result.
+
+        There are `call_count` calls.
 
         Raises:
             RpcError: the last try failed, or the observer refused to send the request.
@@ -73,7 +75,7 @@ class CallObserver(Protocol):
     def send_once(
         self, method: str, call_count: int, send: Callable[[], list[Json]], *, ignore_backoff: bool
     ) -> list[Json]:
-        """Send calls with `send` once, without a retry, and return the result.
+        """Send calls with `send` once, without retries, and return the result.
 
         The calls may have different methods.
 
@@ -99,7 +101,7 @@ class _NullObserver:
 
 
 class JsonRpcClient:
-    """JSON-RPC client of one endpoint; thread-safe.
+    """A JSON-RPC client for one endpoint, which is thread-safe.
 
     `timeout_seconds` is how long a response may take to begin; a response of more than `max_bytes`
     is rejected.
@@ -130,7 +132,10 @@ class JsonRpcClient:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port; a pool adds a number if several endpoints share them."""
+        """The scheme, host and port of the endpoint.
+
+        If several endpoints share them, the pool adds a number.
+        """
         return self._wire.name
 
     @name.setter
@@ -143,7 +148,7 @@ class JsonRpcClient:
         return self._wire.http.server_start_time
 
     def close(self) -> None:
-        """Close the connections; requests in flight finish first."""
+        """Close the connections after requests in flight have finished."""
         self._wire.http.close()
 
     def call(
@@ -155,9 +160,10 @@ class JsonRpcClient:
         timeout_seconds: float | None = None,
         read_raw: RawReader[R] | None = None,
     ) -> T | R | None:
-        """Send one request and return its result; None if the endpoint returns null.
+        """Send one request and return its result.
 
-        With `read_raw`, the result is decoded as `result_type` only if `read_raw` returns None.
+        The result is None if the endpoint returns null. With `read_raw`, the result is decoded as
+        `result_type` only if `read_raw` returns None.
 
         Raises:
             RpcError: the request failed, or the result has another type.
@@ -178,10 +184,11 @@ class JsonRpcClient:
         *,
         timeout_seconds: float | None = None,
     ) -> list[T | R | None]:
-        """Call one method with many parameter lists, in as few batches as the endpoint accepts.
+        """Call one method with many parameter lists, in as few batches as possible.
 
-        Returns the results in the order of the parameters; for `read_raw` see `call`.
-        `timeout_seconds` is how long each response may take to begin.
+        The endpoint decides which batches it accepts. Returns the results in the order of the
+        parameters; for `read_raw` see `call`. `timeout_seconds` is how long each response may take
+        to begin.
 
         Raises:
             RpcError: one of the calls failed, or its result has another type.
@@ -234,7 +241,7 @@ class JsonRpcClient:
         timeout_seconds: float | None = None,
         ignore_backoff: bool = False,
     ) -> "list[Json | CallRefusedError]":
-        """Send requests of different methods, once each, in as few batches as possible.
+        """Send requests for different methods, once each, in as few batches as possible.
 
         Returns the results or refusals, in the order of the requests. With `ignore_backoff`, they
         are sent even while the endpoint is in backoff.
@@ -268,7 +275,7 @@ class JsonRpcClient:
         self.batch_limit = max(1, min(MAX_BATCH_SIZE, limit))
 
     def _shrink_batch_size(self, failed_size: int, error: RpcError) -> int:
-        """Return the size of the next batch, or raise `error` if shrinking would not help.
+        """Return a smaller size for the next batch, or raise `error` if it would not help.
 
         The limit is lowered only if the size was the reason. After a timeout or an error page for
         a small batch it is not lowered, because a short outage would otherwise cause a day of
@@ -344,7 +351,7 @@ class JsonRpcClient:
     def _parse_batch_refusal(
         self, method: str, body: bytes, request_ids: Collection[int]
     ) -> RpcError:
-        """Return the error of a batch that was refused as a whole.
+        """Parse the error of a batch that was refused as a whole.
 
         A smaller batch may be accepted, even if the refusal was a rate limit.
         """
@@ -366,7 +373,7 @@ class JsonRpcClient:
     def _build_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Any]]
     ) -> RpcError:
-        """Return the error for a batch whose requests were all refused."""
+        """Build the error for a batch whose requests were all refused."""
         error_body = parse_error_body(responses[0].error) if responses else JsonRpcErrorBody()
         error: RpcError = build_error_from_body(
             self.name, method, responses[0].error if responses else None
@@ -388,7 +395,7 @@ class JsonRpcClient:
         read_raw: RawReader[Any] | None,
         timeout_seconds: float | None,
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
-        """Return a batched request's result, sending the request again if it has no result."""
+        """Return the result of a batched request, resending the request if it has none."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The batch has no result for this request. A single request returns either the result
             # or an error that operators can understand.
@@ -463,7 +470,10 @@ class JsonRpcClient:
     def _build_mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
-        """Return a refused mixed batch's error, and disable mixed batches unless rate-limited."""
+        """Build the error of a refused mixed batch.
+
+        Mixed batches are disabled unless the reason is a rate limit.
+        """
         error_value = responses[0].error if responses else None
         if responses and error_value is None:
             self._mixed_batch_limit = 1
@@ -486,5 +496,5 @@ class JsonRpcClient:
 
 
 def _is_ambiguous_batch_error(error: RpcError) -> bool:
-    """Return whether the endpoint may refuse either batches in general or this batch's content."""
+    """Return whether an error may concern either batches in general or this batch alone."""
     return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

@@ -1,4 +1,4 @@
-"""Kinds of endpoint failures, grouped by how the daemon reacts to them.
+"""The kinds of endpoint failures, grouped by the daemon's reaction.
 
 `provider_dialects` maps a message to its kind. See
 docs/reference/rpc-requirements.md#errors-when-reading.
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure, which determines the daemon's reaction."""
+    """The kind of a failure, which determines how the daemon reacts."""
 
     # Wait, then send the same request again.
     THROTTLED = "throttled"

@@ -29,7 +29,10 @@ _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
 class EndpointCaller:
-    """Sends requests to one endpoint; a response must begin within `timeout_seconds`."""
+    """Sends requests to one endpoint.
+
+    A response must begin within `timeout_seconds`.
+    """
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float) -> None:
         self.endpoint = endpoint
@@ -45,7 +48,7 @@ class EndpointCaller:
         return self.endpoint.name
 
     def request(self, method: str, *parameters: object) -> Json:
-        """Return the result of one request.
+        """Send one request and return its result.
 
         Raises:
             CallRefusedError: the endpoint returned an error.
@@ -106,7 +109,10 @@ class EndpointCaller:
         return endpoint.chain_id == chain_id
 
     def has_reached_block(self, block_number: int) -> bool:
-        """Return whether the endpoint has this block; False if the endpoint is unreachable."""
+        """Return whether the endpoint has this block.
+
+        The result is False if the endpoint is unreachable.
+        """
         if self.endpoint.status.quarantine_reason is not None:
             return False
         if self.endpoint.has_recently_reached_block(block_number):
@@ -147,17 +153,17 @@ class PoolView:
 
     @property
     def callers(self) -> tuple[EndpointCaller, ...]:
-        """Callers of all endpoints in configured order, including those in backoff."""
+        """Callers for all endpoints in configured order, including those in backoff."""
         return tuple(
             EndpointCaller(endpoint, self._timeout_seconds) for endpoint in self._endpoints
         )
 
     def build_single_endpoint_views(self) -> "tuple[PoolView, ...]":
-        """Return one view for each endpoint."""
+        """Return a separate view for each endpoint."""
         return tuple(self._with_endpoints([endpoint]) for endpoint in self._endpoints)
 
     def with_head_at_least(self, block_number: int) -> "PoolView":
-        """Return a view of the endpoints whose head is at this block or later.
+        """Return a view of the endpoints whose head is at or above this block.
 
         Endpoints below this block are left out, because they would return outdated state. If no
         endpoint has reached the block, the view contains all endpoints.
@@ -170,7 +176,9 @@ class PoolView:
         return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
     def with_known_chain(self, chain_id: int) -> "PoolView":
-        """Return a view of the endpoints that report a chain id, even the id of another chain.
+        """Return a view of the endpoints that report a chain id.
+
+        This may be the id of another chain.
 
         Raises:
             TransientError: no endpoint reports its chain id.
@@ -185,10 +193,10 @@ class PoolView:
         )
 
     def check_chain(self, chain_id: int) -> None:
-        """Check that no endpoint serves another chain; unreachable endpoints are checked later.
+        """Check that no endpoint serves another chain.
 
-        Call this function before every signature. It sends requests only until every endpoint has
-        responded once.
+        Unreachable endpoints are checked later. Call this function before every signature. It
+        sends requests only until every endpoint has responded once.
 
         Raises:
             TransientError: an endpoint serves another chain. The error is transient because the
@@ -206,14 +214,14 @@ class PoolView:
                 )
 
     def request(self, method: str, *parameters: object) -> Json:
-        """Return the result of a request from the first endpoint that returns a result.
+        """Send a request, and return the first result that an endpoint returns.
 
         See `request_from_first`.
         """
         return self.request_from_first([(method, parameters)])[0]
 
     def request_from_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
-        """Return the results of several requests, all from the first endpoint that returns them.
+        """Send several requests, and return the results from the first endpoint that answers all.
 
         A revert is raised only if no other endpoint returns the results, because a single endpoint
         may report a revert that does not happen.
@@ -234,7 +242,7 @@ class PoolView:
         raise [*revert_errors, *refusals, *failures][0]
 
     def read_from_first(self, read: Callable[[EndpointCaller], Read]) -> Read:
-        """Return what `read` returns for the first endpoint that responds.
+        """Call `read` with one endpoint after the other until one responds.
 
         Raises:
             TransientError: no endpoint responds.
@@ -248,7 +256,7 @@ class PoolView:
         raise failures[0]
 
     def read_from_each(self, read: Callable[[EndpointCaller], Read]) -> "list[tuple[str, Read]]":
-        """Return the name of each responding endpoint with the result of `read`.
+        """Call `read` with each endpoint, and return the names and results of those that respond.
 
         Raises:
             TransientError: no endpoint responds.
@@ -265,9 +273,10 @@ class PoolView:
         return results
 
     def read_median(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the median of all witnesses' values, or the lower of two middle values.
+        """Return the median of all witnesses' values.
 
-        The value of a witness with several endpoints is the median of their values.
+        If there are two middle values, the result is the lower one. The value of a witness with
+        several endpoints is the median of their values.
 
         Raises:
             TransientError: no endpoint responds.
@@ -283,7 +292,7 @@ class PoolView:
 
 @contextmanager
 def expect_response_format(description: str) -> Iterator[None]:
-    """Raise TransientError if a response does not have the described format."""
+    """Raise TransientError if a response does not have the expected format."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
@@ -308,7 +317,7 @@ def parse_quantity(quantity: Json) -> int:
 def broadcast(
     endpoints: Sequence[Endpoint], raw_transactions: Sequence[bytes]
 ) -> list[dict[str, RpcError | None]]:
-    """Send the transactions to every endpoint, in order, in one batch per endpoint.
+    """Send transactions to every endpoint, in order, using one batch per endpoint.
 
     Returns a dict for each transaction, which maps the name of every endpoint to an error, or to
     None if the endpoint accepted the transaction. A `CallRefusedError` means that the endpoint
@@ -329,7 +338,10 @@ def broadcast(
 def _send_to_endpoint(
     endpoint: Endpoint, raw_transactions: Sequence[bytes]
 ) -> list[RpcError | None]:
-    """Send transactions to an endpoint; return each transaction's error, or None if accepted."""
+    """Send transactions to an endpoint, and return the error of each.
+
+    The error is None for an accepted transaction.
+    """
     if endpoint.status.is_on_other_chain:
         reason = endpoint.status.quarantine_reason or ""
         quarantine_error = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)

@@ -1,4 +1,4 @@
-"""Reads block headers by height or tag, in batches, and checks their parent links."""
+"""Reads block headers in batches, by height or tag, and checks their parent links."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -10,7 +10,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 def get_header(client: JsonRpcClient, number_or_tag: int | str) -> BlockRef | None:
-    """Return a block by height or tag; None if the endpoint does not have it.
+    """Fetch a block by height or tag, or None if the endpoint does not have it.
 
     Raises:
         RpcError: the response is missing or invalid.
@@ -24,9 +24,10 @@ def get_headers(
     *,
     timeout_seconds: float | None = None,
 ) -> list[BlockRef | None]:
-    """Return blocks by height or tag, with None for each that the endpoint does not have.
+    """Fetch blocks by height or tag.
 
-    `timeout_seconds` is how long a response may take to begin; None uses the client's timeout.
+    The result is None for each block that the endpoint does not have. `timeout_seconds` is how
+    long a response may take to begin; None uses the client's timeout.
 
     Raises:
         RpcError: a response is missing or invalid, or is for another height.
@@ -42,7 +43,10 @@ def fetch_full_headers(
     *,
     timeout_seconds: float | None = None,
 ) -> list[FullHeaderResponse | None]:
-    """Return headers as the endpoint returns them, without checks. Raises RpcError."""
+    """Fetch full headers as the endpoint returns them, without checks.
+
+    Raises RpcError.
+    """
     params = [
         [hex(height_or_tag) if isinstance(height_or_tag, int) else height_or_tag, False]
         for height_or_tag in heights_or_tags
@@ -57,7 +61,10 @@ def parse_headers(
     heights_or_tags: Sequence[int | str],
     headers: Sequence[FullHeaderResponse | None],
 ) -> list[BlockRef | None]:
-    """Check that each header is for its height, and return the blocks. Raises RpcError."""
+    """Parse headers, and check that each has the requested height.
+
+    Raises RpcError.
+    """
     blocks = [None if header is None else parse_block(client.name, header) for header in headers]
     for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
         if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:
@@ -67,7 +74,7 @@ def parse_headers(
 
 
 def fetch_linked_block_refs(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:
-    """Return the blocks of the range, and check that each is the parent of the next.
+    """Fetch the blocks of a range, and check that each is the parent of the next.
 
     Some chains skip heights. A skipped height is left out, and the next block must link to the
     block before it. Blocks that are missing at either end of the range are left out as well,

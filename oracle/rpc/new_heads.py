@@ -1,4 +1,4 @@
-"""A websocket subscription that triggers a poll when there is a new block.
+"""A websocket subscription that triggers a poll for each new block.
 
 The content of messages is not trusted, and nothing depends on the subscription, because the next
 poll finds every new block anyway. If the polled head advances but the websocket is silent, it is
@@ -41,7 +41,7 @@ _GETH_PORTS = (":8545", ":8546")
 
 
 class _SocketMessage(msgspec.Struct):
-    """A websocket message: the response to the subscription, or a notification."""
+    """A websocket message: a notification, or the response to the subscription."""
 
     id: object = None
     method: str = ""
@@ -50,7 +50,7 @@ class _SocketMessage(msgspec.Struct):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the message is a notification, or confirms the subscription."""
+        """Whether the message is a notification or confirms the subscription."""
         is_response = not self.method
         return self.error is None and not (
             is_response and not matches_request_id(self.id, _REQUEST_ID, is_error=False)
@@ -58,7 +58,7 @@ class _SocketMessage(msgspec.Struct):
 
 
 class PolledHead(NamedTuple):
-    """The newest polled block, and the usual time between two blocks in seconds."""
+    """The newest block found by polling, and the usual seconds between two blocks."""
 
     newest_block: int
     block_seconds: float
@@ -66,7 +66,7 @@ class PolledHead(NamedTuple):
 
 @dataclass(slots=True)
 class SubscriptionWatchdog:
-    """Decides when a websocket is silent and when to reconnect.
+    """Decides when a websocket is silent, and when to reconnect.
 
     Times are in seconds; any monotonic clock will do.
     """
@@ -78,7 +78,10 @@ class SubscriptionWatchdog:
     _newest_block: int = -1
 
     def should_connect(self, now: float) -> bool:
-        """Return whether to connect; two failures in a row prevent this for five minutes."""
+        """Return whether to connect now.
+
+        After two failures in a row, the result is False for five minutes.
+        """
         return now >= self._paused_until
 
     def record_connection(self, polled_head: PolledHead, now: float) -> None:
@@ -86,11 +89,14 @@ class SubscriptionWatchdog:
         self._received_at, self._newest_block = now, polled_head.newest_block
 
     def record_message(self, polled_head: PolledHead, now: float) -> None:
-        """Record a message, which resets the count of failures."""
+        """Record a message, and reset the count of failures."""
         self._received_at, self._newest_block, self._failures = now, polled_head.newest_block, 0
 
     def is_silent(self, polled_head: PolledHead, now: float) -> bool:
-        """Return whether polling found new blocks although no message has arrived for too long."""
+        """Return whether polling found new blocks that the websocket did not announce.
+
+        No message has arrived for too long.
+        """
         max_silence_seconds = max(_SILENT_BLOCKS * polled_head.block_seconds, _MIN_SILENCE_SECONDS)
         return (
             polled_head.newest_block > self._newest_block
@@ -98,7 +104,7 @@ class SubscriptionWatchdog:
         )
 
     def record_failure(self, now: float) -> None:
-        """Record a failed connection, and pause after too many failures in a row."""
+        """Record a failed connection, and pause after too many consecutive failures."""
         self._failures += 1
         if self._failures >= _MAX_FAILURES:
             self._failures = 0
@@ -106,7 +112,7 @@ class SubscriptionWatchdog:
 
 
 class NewHeadSubscription:
-    """Calls `wake`, in its own thread, whenever the websocket announces a new block.
+    """Calls `wake` in its own thread whenever the websocket announces a new block.
 
     `get_polled_head` returns the newest polled block; `clock` returns seconds.
 
@@ -195,7 +201,10 @@ class NewHeadSubscription:
 
 
 def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
-    """Return the URL of a websocket at the endpoint's host that announces blocks, or None."""
+    """Find a websocket at the endpoint's host that announces blocks, and return its URL.
+
+    The result is None if there is none.
+    """
     return next(
         (
             url
@@ -207,7 +216,10 @@ def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
 
 
 def _list_likely_websocket_urls(endpoint_url: str) -> list[str]:
-    """Return likely websocket URLs of an endpoint: its path, a path below /ws, and Geth's port."""
+    """Return likely websocket URLs of an endpoint.
+
+    These are its path, a path below /ws, and Geth's port.
+    """
     url_parts = urlsplit(endpoint_url.strip())
     scheme = _WEBSOCKET_SCHEMES.get(url_parts.scheme)
     if scheme is None:
@@ -222,7 +234,10 @@ def _list_likely_websocket_urls(endpoint_url: str) -> list[str]:
 
 
 def _can_subscribe(url: str, chain_id: int) -> bool:
-    """Return whether the websocket serves the chain and accepts a subscription to new blocks."""
+    """Return whether the websocket serves the chain and accepts a subscription.
+
+    The subscription is for new blocks.
+    """
     try:
         with connect(
             url,

@@ -1,4 +1,4 @@
-"""Builds web3 objects without an endpoint, only for encoding and decoding by a contract's ABI.
+"""Builds web3 objects that need no endpoint, for encoding and decoding by a contract's ABI.
 
 The endpoint pool sends all requests. Import this module only where it is used, because importing
 web3 takes about a second.
@@ -18,5 +18,8 @@ sys.setrecursionlimit(_RECURSION_LIMIT)
 
 @cache
 def build_offline_web3() -> Web3:
-    """Return a web3 object whose provider raises NotImplementedError for any request."""
+    """Create a web3 object without an endpoint.
+
+    Its provider raises NotImplementedError for any request.
+    """
     return Web3(BaseProvider(), middleware=[])

@@ -1,4 +1,4 @@
-"""The pool of all endpoints of one chain, which gives work to the first healthy endpoint.
+"""The pool of one chain's endpoints, which gives work to the first healthy endpoint.
 
 Endpoints are used in the configured order. An endpoint that failed, or that is much slower than
 another one, loses its position until it has been healthy for a minute
@@ -39,7 +39,9 @@ _RECOVERY_TIMEOUT_SECONDS = 3.0
 
 
 class EndpointPool:
-    """Endpoints in order of preference; thread-safe.
+    """The endpoints in order of preference.
+
+    The object is thread-safe.
 
     Raises:
         NoEndpointError: there is no endpoint.
@@ -69,7 +71,7 @@ class EndpointPool:
         max_bytes: int = MAX_RESPONSE_BYTES,
         providers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a pool of the endpoints at these URLs; no request is sent yet.
+        """Create a pool of the endpoints at these URLs, without sending a request.
 
         `timeout_seconds` and `max_bytes` are passed to each `JsonRpcClient`. `providers` maps a
         host to its provider where the provider is not evident from the host; see `get_provider`.
@@ -89,11 +91,14 @@ class EndpointPool:
             endpoint.close()
 
     def create_view(self, timeout_seconds: float = VIEW_TIMEOUT_SECONDS) -> PoolView:
-        """Return a view of the endpoints for sending, and for reads outside of the indexer."""
+        """Return a view of the endpoints, for sending and for reads outside the indexer."""
         return PoolView(tuple(self._endpoints), timeout_seconds, self.witness_quorum)
 
     def broadcast(self, raw_transactions: Sequence[bytes]) -> list[dict[str, RpcError | None]]:
-        """Send signed transactions to every endpoint, once each; see `fanout.broadcast`."""
+        """Send signed transactions to every endpoint, once each.
+
+        See `fanout.broadcast`.
+        """
         return broadcast(tuple(self._endpoints), raw_transactions)
 
     def __iter__(self) -> Iterator[Endpoint]:
@@ -104,16 +109,16 @@ class EndpointPool:
 
     @property
     def endpoint_list(self) -> EndpointList:
-        """All endpoints in configured order, including those that were proven wrong."""
+        """All endpoints in configured order, including those proven wrong."""
         return self._endpoints
 
     def providers(self) -> dict[str, str]:
-        """Return each endpoint's provider by endpoint name, in configured order."""
+        """Return the provider of each endpoint by name, in configured order."""
         return {endpoint.name: endpoint.provider for endpoint in self._endpoints}
 
     @property
     def witness_quorum(self) -> WitnessQuorum:
-        """The witnesses among the endpoints, and how many of them have to agree."""
+        """The witnesses among the endpoints, and how many must agree."""
         return WitnessQuorum(self.providers())
 
     def compute_clock_offset(self, now: float) -> float:
@@ -138,7 +143,10 @@ class EndpointPool:
         return tuple(self._checkpoints.values())
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Require from now on that every endpoint has this block, and prove their chains again."""
+        """Require that every endpoint has this block.
+
+        The chains of all endpoints are proven again.
+        """
         if self._checkpoints.get(checkpoint.number) != checkpoint:
             self._checkpoints[checkpoint.number] = checkpoint
             self.require_new_chain_proofs()
@@ -150,7 +158,7 @@ class EndpointPool:
         only_endpoint: str | None = None,
         avoided_endpoints: Iterable[str] = (),
     ) -> T:
-        """Run `work` with one endpoint, so that all results come from one view of the chain.
+        """Run `work` with a single endpoint, for a consistent view of the chain.
 
         If `work` fails, it is run again with the next endpoint. `only_endpoint` is the name of the
         only endpoint to use, and `avoided_endpoints` are the names of endpoints not to use.
@@ -187,7 +195,7 @@ class EndpointPool:
         raise combined_failure
 
     def list_other_endpoints(self, excluded_endpoint: str) -> list[Endpoint]:
-        """Return the usable endpoints other than `excluded_endpoint`, best first.
+        """Return the usable endpoints except `excluded_endpoint`, best first.
 
         Endpoints that are quarantined or rate-limited are left out. The caller must prove the
         chain of each endpoint before using it.
@@ -195,7 +203,7 @@ class EndpointPool:
         return self._list_usable_except({excluded_endpoint})
 
     def list_endpoints_of_other_witnesses(self, excluded_endpoint: str) -> list[Endpoint]:
-        """Return the usable endpoints that belong to another witness than `excluded_endpoint`."""
+        """Return the usable endpoints of other witnesses than `excluded_endpoint`."""
         return self._list_usable_except(
             self.witness_quorum.list_endpoints_of_same_witness(excluded_endpoint)
         )
@@ -209,7 +217,7 @@ class EndpointPool:
         ]
 
     def prove_chain(self, endpoint: Endpoint, *, timeout_seconds: float | None = None) -> None:
-        """Ensure that the endpoint is on the configured chain, reusing a recent proof.
+        """Check that the endpoint is on the configured chain, unless proven recently.
 
         `timeout_seconds` is how long the first response may take; None uses the client's timeout.
 
@@ -241,7 +249,7 @@ class EndpointPool:
         raise RpcError(endpoint.name, ErrorKind.QUARANTINED, chain_fault)
 
     def require_new_chain_proofs(self) -> None:
-        """Require that the chain of every endpoint is proven again before its next use."""
+        """Require a new proof of each endpoint's chain before its next use."""
         for endpoint in self._endpoints:
             endpoint.status.clear_chain_proof()
 
@@ -253,7 +261,7 @@ class EndpointPool:
         *,
         is_on_other_chain: bool = False,
     ) -> None:
-        """Stop using an endpoint until a restart, or until the endpoint proves its chain.
+        """Stop using an endpoint until it proves its chain, or until a restart.
 
         `checkpoint` is a block that the endpoint must have before it is released, in addition to
         the pool's checkpoints. `is_on_other_chain` is whether the endpoint serves another chain;
@@ -268,7 +276,7 @@ class EndpointPool:
         self._endpoints.update_usable_metric()
 
     def get_quarantine_reasons(self) -> dict[str, str]:
-        """Return the reason of each quarantined endpoint, by its name."""
+        """Return the reason for each quarantined endpoint, keyed by name."""
         return {
             endpoint.name: endpoint.status.quarantine_reason
             for endpoint in self._endpoints
@@ -276,27 +284,34 @@ class EndpointPool:
         }
 
     def describe_states(self) -> dict[str, str]:
-        """Return a short description of each endpoint's state, by its name."""
+        """Return a short description of each endpoint's state, keyed by name."""
         now = self.clock()
         return {endpoint.name: endpoint.status.describe(now) for endpoint in self._endpoints}
 
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
-        """Prefer other endpoints for a while, because this endpoint's responses are inconsistent.
+        """Prefer other endpoints for a while, because this endpoint is inconsistent.
 
-        `check` names the check that failed.
+        Its responses contradict each other or those of others. `check` names the check that
+        failed.
         """
         endpoint = self._endpoints.get(endpoint)
         metrics.INCONSISTENT.labels(endpoint.name, check).inc()
         endpoint.status.mark_degraded(self.clock())
 
     def clear_failures(self, endpoints: Iterable[Endpoint]) -> None:
-        """Clear the recorded failures of these endpoints, because no other endpoint succeeded."""
+        """Clear the failures of these endpoints.
+
+        This is used if no other endpoint succeeded.
+        """
         for endpoint in endpoints:
             self._endpoints.get(endpoint).status.clear_failures()
         self._endpoints.update_usable_metric()
 
     def clear_lag_failures(self, outvoted_endpoint: str) -> None:
-        """Clear the failures of endpoints that seemed to lag behind an outvoted endpoint."""
+        """Clear the failures of endpoints that only seemed to lag.
+
+        They seemed to lag behind an endpoint that was then outvoted.
+        """
         self.clear_failures(
             endpoint
             for endpoint in self._endpoints
@@ -348,7 +363,7 @@ class EndpointPool:
         return result
 
     def _recheck_due_endpoints(self, candidates: Sequence[Endpoint]) -> None:
-        """Check the degraded or quarantined candidates whose next recovery check is due."""
+        """Check the degraded or quarantined candidates that are due for a check."""
         now = self.clock()
         is_sole = all(
             listed_endpoint.status.quarantine_reason is not None
@@ -405,7 +420,10 @@ class EndpointPool:
         )
 
     def record_failure(self, endpoint: Endpoint, error: RpcError) -> None:
-        """Record a failure outside of `run_with_endpoint`; prefer other endpoints for a while."""
+        """Record a failure outside `run_with_endpoint`.
+
+        Other endpoints are preferred for a while.
+        """
         self._record_failure(endpoint, error)
         self._endpoints.update_usable_metric()
 
@@ -414,7 +432,7 @@ class EndpointPool:
             self.quarantine(endpoint, f"refused repeatedly: {error.detail}")
 
     def _mark_if_slow(self, endpoint: Endpoint) -> None:
-        """Mark the endpoint as slow if another endpoint was much faster at the same method."""
+        """Mark the endpoint as slow if another was much faster with the same method."""
         for other_endpoint in self._endpoints:
             if (
                 other_endpoint is not endpoint

@@ -1,4 +1,4 @@
-"""A table of the error messages of RPC providers and their meanings.
+"""A table of RPC providers' error messages and their meanings.
 
 Providers change their messages without notice, so only the speed of a reaction may depend on this
 table. If no row matches a message, its kind is `UNKNOWN`, and another endpoint is tried, then a
@@ -15,7 +15,10 @@ from oracle.rpc.error_kinds import ErrorKind
 
 
 class RefusedFeature(StrEnum):
-    """The feature that a provider refuses; tests use it to simulate the refusal."""
+    """A feature that a provider can refuse.
+
+    Tests use it to simulate the refusal.
+    """
 
     RATE = "too many requests"
     BLOCKS = "too many blocks in one range"
@@ -28,11 +31,11 @@ class RefusedFeature(StrEnum):
 
 
 class ProviderMessage(NamedTuple):
-    """One error message of a provider; the first matching row determines the kind of an error.
+    """An error message of a provider.
 
-    `pattern` is a regular expression. A row with an empty pattern matches by `code` alone, and
-    only if no pattern matches. `example` may contain {limit}, {first}, {last}, {half}, {hexes},
-    {asked} and {method}.
+    The first matching row determines the kind of an error. `pattern` is a regular expression. A
+    row with an empty pattern matches by `code` alone, and only if no pattern matches. `example`
+    may contain {limit}, {first}, {last}, {half}, {hexes}, {asked} and {method}.
     """
 
     kind: ErrorKind
@@ -444,7 +447,7 @@ _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORE
 
 
 def classify_error(code: int, message: str) -> ErrorKind:
-    """Return the kind of a JSON-RPC error, by its message or else by its code."""
+    """Return the kind of a JSON-RPC error, from its message or otherwise its code."""
     provider_message = _find_provider_message(message)
     return (
         _KIND_BY_CODE.get(code, ErrorKind.UNKNOWN)
@@ -454,7 +457,7 @@ def classify_error(code: int, message: str) -> ErrorKind:
 
 
 def is_batch_refusal(message: str) -> bool:
-    """Return whether a message refuses batches in general, whatever they contain."""
+    """Return whether a message refuses all batches, whatever they contain."""
     provider_message = _find_provider_message(message)
     return (
         provider_message is not None and provider_message.refused_feature is RefusedFeature.BATCH
@@ -469,12 +472,12 @@ def _find_provider_message(message: str) -> ProviderMessage | None:
 
 @cache
 def _get_compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
-    """Return the rows with their patterns, compiled at the first use."""
+    """Return the rows with their patterns, which are compiled at first use."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
 def parse_max_blocks(message: str) -> int | None:
-    """Return the maximum number of blocks that a message states, or None."""
+    """Return the maximum number of blocks stated in a message, or None."""
     match = _RANGE_LIMIT.search(message)
     if match is None:
         return None
@@ -482,7 +485,10 @@ def parse_max_blocks(message: str) -> int | None:
 
 
 def parse_suggested_range(message: str) -> tuple[int, int] | None:
-    """Return the first and last block that a message suggests as a range (unchecked), or None."""
+    """Return the block range that a message suggests, unchecked.
+
+    The result is None if the message suggests no range.
+    """
     match = _SUGGESTED_RANGE.search(message)
     return None if match is None else (_parse_height(match[1]), _parse_height(match[2]))
 

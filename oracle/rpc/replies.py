@@ -1,4 +1,4 @@
-"""Matches JSON-RPC responses to their requests, and parses the errors in responses.
+"""Matches JSON-RPC responses to their requests, and parses the errors in them.
 
 If a response belongs to another request, a proxy has mixed up two responses, and the connection is
 treated as broken. Vendors return errors in many forms; all of them are parsed so that the message
@@ -32,7 +32,10 @@ _MESSAGE_FIELDS = ("message", "error", "reason", "detail", "details", "descripti
 
 
 class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
-    """A JSON-RPC response; `result` is UNSET if it is missing, and `error` is any JSON value."""
+    """A JSON-RPC response.
+
+    `result` is UNSET if it is missing, and `error` is any JSON value.
+    """
 
     id: object = None
     result: T | msgspec.UnsetType | None = msgspec.UNSET
@@ -40,12 +43,15 @@ class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
 
     @property
     def has_result_or_error(self) -> bool:
-        """Whether the response has a result, which may be null, or an error."""
+        """Whether the response has an error or a result, which may be null."""
         return self.error is not None or self.result is not msgspec.UNSET
 
 
 class _RawJsonRpcResponse(msgspec.Struct, gc=False):
-    """A JSON-RPC response whose result is not decoded; `result` is empty if it is missing."""
+    """A JSON-RPC response whose result is not decoded.
+
+    `result` is empty if it is missing.
+    """
 
     id: object = None
     result: msgspec.Raw = msgspec.Raw()
@@ -53,13 +59,16 @@ class _RawJsonRpcResponse(msgspec.Struct, gc=False):
 
 
 class JsonRpcErrorBody(msgspec.Struct):
-    """The `error` of a response; a missing `code` is 0, and a missing `message` is empty."""
+    """The `error` of a response.
+
+    A missing `code` is 0, and a missing `message` is empty.
+    """
 
     code: int = 0
     message: str = ""
 
     def is_known_by_code_only(self) -> bool:
-        """Return whether the kind of the error is known only from its code, not its message."""
+        """Return whether only the code, and not the message, shows the kind of the error."""
         return (
             classify_error(0, self.message) is ErrorKind.UNKNOWN
             and self.code != _TOO_MANY_REQUESTS
@@ -67,7 +76,7 @@ class JsonRpcErrorBody(msgspec.Struct):
 
 
 def is_truncated_json(body: bytes) -> bool:
-    """Return whether JSON ends before its brackets are closed, and is not malformed otherwise."""
+    """Return whether JSON text is valid but ends before its brackets are closed."""
     first_byte = body.lstrip()[:1]
     last_byte = body.rstrip()[-1:]
     if first_byte not in (b"", b"{", b"["):
@@ -82,7 +91,10 @@ def is_truncated_json(body: bytes) -> bool:
 
 
 def parse_error_body(error: object) -> JsonRpcErrorBody:
-    """Parse the `error` of a response, which may be an object, a text, a number or a list."""
+    """Parse the `error` of a response.
+
+    It may be an object, a text, a number or a list.
+    """
     if isinstance(error, list):
         return parse_error_body(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):
@@ -102,7 +114,10 @@ def _parse_error_code(code: object) -> int:
 
 
 def _extract_error_text(error: dict[str, Any]) -> str:
-    """Return the message and then the text in `data`, where some vendors put the reason."""
+    """Return the error's message, followed by the text in `data`.
+
+    Some vendors put the reason in `data`.
+    """
     message = next((error[name] for name in _MESSAGE_FIELDS if error.get(name)), "")
     if isinstance(message, dict):
         message = _extract_error_text(message)
@@ -130,10 +145,10 @@ def matches_request_id(response_id: object, request_id: int, *, is_error: bool) 
 def index_responses_by_request_id(
     responses: Iterable[AnyResponse], request_ids: Collection[int]
 ) -> dict[int, AnyResponse] | None:
-    """Return the responses of a batch by request id; responses may be missing.
+    """Return the responses of a batch, keyed by request id.
 
-    Returns None if a response has an id that was not requested, or if two responses have the same
-    id.
+    Responses may be missing. Returns None if a response has an id that was not requested, or if
+    two responses have the same id.
     """
     response_by_id: dict[int, AnyResponse] = {}
     for response in responses:
@@ -163,7 +178,10 @@ RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
 def read_raw_responses(
     body: bytes, requests: Sequence[Mapping[str, Any]], read_raw: RawReader[T], *, is_batch: bool
 ) -> dict[int, JsonRpcResponse[T]] | None:
-    """Return the results read by `read_raw`, by request id, or None if one must be decoded."""
+    """Read results with `read_raw`, and return the responses keyed by request id.
+
+    The result is None if a response must be decoded.
+    """
     body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
     try:
         decoded_body = get_body_decoder(body_type).decode(body)
@@ -186,13 +204,16 @@ def read_raw_responses(
 
 
 def extract_body_excerpt(body: bytes) -> str:
-    """Return the beginning of a body as readable text, without the tags of a web page."""
+    """Return the beginning of a body as readable text.
+
+    The tags of a web page are removed.
+    """
     excerpt = _HTML_TAGS.sub(" ", body[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
     return " ".join(excerpt.split())[:_MAX_EXCERPT_CHARACTERS]
 
 
 def is_response_to_other_request(body: bytes, request_ids: Collection[int]) -> bool:
-    """Return whether a body that failed to decode is a response to another request."""
+    """Return whether a body that could not be decoded answers another request."""
     try:
         decoded_body = get_body_decoder(
             JsonRpcResponse[object] | list[JsonRpcResponse[object]]
@@ -213,7 +234,10 @@ _DECODER_LOCK = Lock()
 
 
 def get_body_decoder(body_type: Any) -> msgspec.json.Decoder[Any]:  # noqa: ANN401  # a type made at run time
-    """Return the cached JSON decoder for this type of body, safely from any thread."""
+    """Return the cached JSON decoder for this type of body.
+
+    The function is thread-safe.
+    """
     with _DECODER_LOCK:
         return _build_decoder(body_type)
 

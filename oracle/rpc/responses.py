@@ -1,4 +1,7 @@
-"""Typed structs for the responses of endpoints; a missing or malformed field is rejected."""
+"""Typed structs for endpoints' responses.
+
+A missing or malformed field is rejected.
+"""
 
 import re
 from typing import Annotated
@@ -19,7 +22,10 @@ Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 # These structs cannot be part of a reference cycle, so `gc=False`. This saves a tenth of the time
 # per log.
 class LogResponse(Struct, gc=False, rename="camel"):
-    """A log of `eth_getLogs`; a pending log, which has no block, is rejected."""
+    """A log in an `eth_getLogs` response.
+
+    A pending log, which has no block, is rejected.
+    """
 
     address: Hex20
     topics: Topics
@@ -35,7 +41,7 @@ class LogResponse(Struct, gc=False, rename="camel"):
 
 
 class BlockResponse(Struct, gc=False, rename="camel"):
-    """The fields of `eth_getBlockByNumber` that are used."""
+    """The fields of an `eth_getBlockByNumber` response that are used."""
 
     number: Quantity
     hash: Hex32
@@ -44,7 +50,10 @@ class BlockResponse(Struct, gc=False, rename="camel"):
 
 
 class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
-    """A header of any chain; a missing field or one of an unusual type proves nothing."""
+    """A block header of any chain.
+
+    A missing field or one of an unusual type proves nothing.
+    """
 
     receipts_root: object = None
     transactions_root: object = None
@@ -73,7 +82,7 @@ _HASH_PATTERN = re.compile(r"0x[0-9a-f]{64}")
 
 
 def parse_quantity(endpoint: str, quantity: str | None) -> int:
-    """Parse a quantity returned by the endpoint of this name.
+    """Parse a quantity in a response of the named endpoint.
 
     Raises:
         RpcError: the quantity is not `0x` and hex digits.
@@ -84,7 +93,7 @@ def parse_quantity(endpoint: str, quantity: str | None) -> int:
 
 
 def parse_block(endpoint: str, header: BlockResponse) -> BlockRef:
-    """Parse a block header returned by the endpoint of this name.
+    """Parse a block header in a response of the named endpoint.
 
     Raises:
         RpcError: a number or a hash in it is malformed.

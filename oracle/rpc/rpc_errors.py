@@ -1,4 +1,4 @@
-"""Exceptions for the failures of endpoints, built from HTTP and JSON-RPC errors.
+"""Exceptions for endpoint failures, built from HTTP and JSON-RPC errors.
 
 The messages differ from provider to provider; `provider_dialects` lists many of them.
 `error_kinds` lists the reaction to each kind. See
@@ -105,7 +105,7 @@ class RpcError(TransientError):
 
 
 class CallRefusedError(RpcError):
-    """The endpoint understood the request and returned an error.
+    """The endpoint understood the request but returned an error.
 
     `code` is the JSON-RPC code, or 0 if there is none. `message` is the endpoint's message. `data`
     is the output of a call that reverted, or None if the endpoint omitted it.
@@ -122,7 +122,10 @@ class CallRefusedError(RpcError):
 
     @property
     def is_out_of_gas(self) -> bool:
-        """Whether the call ran out of gas, so that it has no revert data."""
+        """Whether the call ran out of gas.
+
+        Such a call has no revert data.
+        """
         return self.data is None and _OUT_OF_GAS_PATTERN.search(self.message) is not None
 
     @property
@@ -135,7 +138,7 @@ class CallRefusedError(RpcError):
 
 
 class RevertError(CallRefusedError):
-    """The call was executed and reverted, as it would on every correct endpoint."""
+    """The call was executed and reverted, as on every correct endpoint."""
 
     @property
     @override
@@ -144,7 +147,7 @@ class RevertError(CallRefusedError):
 
 
 class RpcTimeoutError(RpcError):
-    """No connection was established in time, or no response arrived in time."""
+    """A connection or a response did not arrive in time."""
 
     def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
         kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
@@ -158,7 +161,7 @@ def _sanitize_message(message: str) -> str:
 
 
 def combine_failures(failures: Sequence[RpcError]) -> RpcError:
-    """Return the last of these failures, and add the earlier failures to its message."""
+    """Return the last of these failures, with the others added to its message."""
     last_failure = failures[-1]
     earlier_messages = "; ".join(str(error) for error in failures[:-1])
     detail = (
@@ -170,7 +173,7 @@ def combine_failures(failures: Sequence[RpcError]) -> RpcError:
 
 
 def build_response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
-    """Return the error for a response of more than `max_bytes`."""
+    """Build the error for a response of more than `max_bytes`."""
     detail = f"the response exceeds [chain] max_response_mib = {max_bytes / 2**20:g}"
     error = RpcError(endpoint, ErrorKind.TOO_LARGE, detail)
     error.exceeds_own_limit = True
@@ -180,7 +183,7 @@ def build_response_too_large_error(endpoint: str, max_bytes: int) -> RpcError:
 def build_error_from_status(
     endpoint: str, status: int, headers: Mapping[str, str], body: bytes
 ) -> RpcError | None:
-    """Return the error for an HTTP status, or None if the body has to be parsed.
+    """Build the error for an HTTP status, or return None if the body must be parsed.
 
     Some endpoints return JSON-RPC errors with an HTTP error status.
     """
@@ -258,7 +261,10 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header (number or date), at most an hour, or None."""
+    """Return the seconds of a Retry-After header, at most an hour.
+
+    The header is a number or a date. The result is None if it is neither.
+    """
     header = headers.get("Retry-After", "")
     if header.isdecimal():
         return min(_MAX_RETRY_AFTER_SECONDS, float(header))
@@ -271,7 +277,7 @@ def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefusedError:
-    """Return the exception for the `error` of a JSON-RPC response."""
+    """Build the exception for the `error` of a JSON-RPC response."""
     error_body = parse_error_body(error)
     kind = classify_error(error_body.code, error_body.message)
     data = _extract_revert_data(error.get("data")) if isinstance(error, dict) else None
@@ -287,7 +293,7 @@ def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefu
 
 
 def _add_stated_limits(error: RpcError, message: str) -> RpcError:
-    """Add the range or the limit in a message to the error, and return the error."""
+    """Add to the error the range or limit stated in a message, and return it."""
     if error.kind is ErrorKind.TOO_LARGE:
         error.suggested_range = parse_suggested_range(message)
         # A suggested range applies only to this request; a stated limit applies to all.
@@ -296,7 +302,10 @@ def _add_stated_limits(error: RpcError, message: str) -> RpcError:
 
 
 def _extract_revert_data(data: object) -> str | None:
-    """Return the output of a revert, even if it is nested or prefixed, or None."""
+    """Return the output of a revert, or None if there is none.
+
+    The output may be nested or prefixed.
+    """
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
     if not isinstance(data, str):
@@ -308,7 +317,7 @@ def _extract_revert_data(data: object) -> str | None:
 def build_error_from_invalid_body(
     endpoint: str, method: str, body: bytes, problem: str
 ) -> RpcError:
-    """Return the error for a body with status 200 that is not a JSON-RPC response."""
+    """Build the error for a body with status 200 that is not JSON-RPC."""
     if is_rate_limit_page(body):
         message = f"{method}: the body is not JSON-RPC and reports a rate limit"
         return RpcError(endpoint, ErrorKind.THROTTLED, message)

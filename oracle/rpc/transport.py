@@ -1,4 +1,4 @@
-"""HTTP client of one address: it limits the size and time of responses, and never retries.
+"""An HTTP client for one address, with limits on size and time, and without retries.
 
 The URL may contain a key, so messages contain only its scheme, host and port.
 """
@@ -64,9 +64,10 @@ _BINARY_MEDIA_TYPE = "application/octet-stream"
 
 
 class RawHttpResponse(NamedTuple):
-    """An HTTP response; `body` has no surrounding whitespace or BOM, unless it is binary.
+    """An HTTP response.
 
-    `is_truncated` is whether the response exceeded the size limit; `body` is then its beginning.
+    `body` has no surrounding whitespace or BOM, unless it is binary. `is_truncated` is whether the
+    response exceeded the size limit; `body` is then its beginning.
     """
 
     status: int
@@ -91,11 +92,11 @@ class HttpAccess:
 
 
 class BoundedHttp:
-    """HTTP client of one address over a few kept-alive connections; thread-safe.
+    """An HTTP client for one address, with a few kept-alive connections.
 
-    `name` replaces the URL in errors; at most `max_bytes` of a response are read.
-    `server_start_time` is the server's time (`Date`, RFC 9110 section 6.6.1) minus this machine's
-    monotonic clock, as of a recent response, or None if the server sends no time.
+    The object is thread-safe. `name` replaces the URL in errors; at most `max_bytes` of a response
+    are read. `server_start_time` is the server's time (`Date`, RFC 9110 section 6.6.1) minus this
+    machine's monotonic clock, as of a recent response, or None if the server sends no time.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class BoundedHttp:
         access: HttpAccess | None = None,
         watches_certificate: bool = False,
     ) -> None:
-        """Create the client; it connects with the first request.
+        """Create the client, which connects with the first request.
 
         With `watches_certificate`, the expiry of the server's certificate is exported as a metric
         with the label `name`. Use it only for servers that the operator has configured.
@@ -122,11 +123,14 @@ class BoundedHttp:
         self._server_time_read_at = -_SERVER_TIME_SECONDS
 
     def reset_connections(self) -> None:
-        """Use new connections from now on; the old ones close once their requests have ended."""
+        """Switch to new connections.
+
+        The old ones close once their requests have ended.
+        """
         self._session = _open_session(self._url, self._access, self._certificate_name)
 
     def close(self) -> None:
-        """Close the connections; requests in flight finish first."""
+        """Close the connections after requests in flight have finished."""
         self._session.close()
 
     def post(
@@ -137,7 +141,7 @@ class BoundedHttp:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> RawHttpResponse:
-        """Send a JSON body once, and return the response, whatever its status.
+        """Send a JSON body once, and return the response with any status.
 
         The first byte must arrive within `timeout_seconds`. The last byte may take in addition the
         time that the body needs at 64 KiB per second. The total time is at most `total_seconds`.
@@ -151,7 +155,10 @@ class BoundedHttp:
         return self._send(request, timeout_seconds, total_seconds)
 
     def get(self, path: str, timeout_seconds: float, total_seconds: float) -> RawHttpResponse:
-        """Request the resource at this path below the address; raise the same errors as `post`."""
+        """Request the resource at this path below the address.
+
+        Raises the same errors as `post`.
+        """
         url_parts = urlsplit(self._url)
         url = urlunsplit(url_parts._replace(path=url_parts.path.rstrip("/") + path, fragment=""))
         return self._send(requests.Request("GET", url), timeout_seconds, total_seconds)
@@ -202,7 +209,10 @@ class BoundedHttp:
 
 
 def _translate_error(name: str, error: Exception) -> RpcError:
-    """Return the RpcError for a library error; drop its text, which may contain the URL."""
+    """Convert a library error to an RpcError, without its text.
+
+    The text may contain the URL.
+    """
     if isinstance(error, requests.ConnectTimeout):
         return RpcTimeoutError(name, "connect")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
@@ -217,10 +227,10 @@ def _translate_error(name: str, error: Exception) -> RpcError:
 
 
 def _find_connection_failure_reason(error: BaseException) -> str | None:
-    """Return why there is no connection, in the words of the system or of TLS, or None.
+    """Return why a connection failed, in the words of the system or of TLS.
 
-    The operator needs the reason, because an expired certificate, an unknown host name and a
-    refused connection have different remedies.
+    The result is None if the reason is unknown. The operator needs the reason, because an expired
+    certificate, an unknown host name and a refused connection have different remedies.
     """
     for cause in _iterate_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -270,7 +280,7 @@ _FAILURE_KINDS: tuple[
 
 
 def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: float) -> bytes:
-    """Return the decompressed body, or its beginning if it exceeds `max_bytes`.
+    """Read the decompressed body, or only its beginning if it exceeds `max_bytes`.
 
     A small body must be complete by `min_deadline` (`time.monotonic`). In addition,
     `_DeadlineReader` applies its deadline to any body, even to bytes that decompress to nothing.
@@ -289,12 +299,15 @@ def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: f
 
 
 def strip_body(body: bytes) -> bytes:
-    """Return the body without the BOM and surrounding whitespace that some servers add."""
+    """Remove a BOM and surrounding whitespace from a body.
+
+    Some servers add them.
+    """
     return body.removeprefix(_BOM).strip()
 
 
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
-    """Aborts a response whose headers or body arrive too late (`_DeadlineResponse`).
+    """Aborts responses whose headers or body arrive too late (`_DeadlineResponse`).
 
     `choose_address` is described in `HttpAccess`. `certificate_name` is the server's label in the
     metric of certificates, or None if the certificate is not watched.
@@ -320,12 +333,12 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
 
 
 class _DeadlineReader(RawIOBase):
-    """Reads from a socket until `deadline` (`time.monotonic`), however often bytes arrive.
+    """Reads from a socket until a deadline, however often bytes arrive.
 
-    The socket's own timeout restarts with every byte. Therefore the pauses after the first byte
-    are limited by `_MAX_PAUSE_SECONDS`, so that a server that sends a byte from time to time does
-    not block the caller until the deadline. The longest pause does not count, because a server may
-    send the headers before it computes the body.
+    `deadline` is as in `time.monotonic`. The socket's own timeout restarts with every byte.
+    Therefore the pauses after the first byte are limited by `_MAX_PAUSE_SECONDS`, so that a server
+    that sends a byte from time to time does not block the caller until the deadline. The longest
+    pause does not count, because a server may send the headers before it computes the body.
     """
 
     def __init__(self, stream: RawIOBase, connected_socket: socket, deadline: float) -> None:
@@ -361,7 +374,10 @@ class _DeadlineReader(RawIOBase):
             self._socket.settimeout(self._timeout)
 
     def _check_pauses(self, pause_seconds: float, byte_count: int) -> None:
-        """Add a pause; raise TimeoutError if the pauses are too long for the received bytes."""
+        """Add a pause between received bytes, and raise TimeoutError if the sum is too long.
+
+        The limit depends on the number of received bytes.
+        """
         if self._received_bytes:
             self._paused_seconds += pause_seconds
             self._longest_pause_seconds = max(self._longest_pause_seconds, pause_seconds)
@@ -442,7 +458,7 @@ class _TlsConnection(_PlainConnection, HTTPSConnection):
 def _build_pool_classes(
     choose_address: AddressChoice | None, certificate_name: str | None
 ) -> dict[str, type[HTTPConnectionPool]]:
-    """Return the connection pool classes for each URL scheme."""
+    """Return the connection pool class for each URL scheme."""
 
     class PlainWithAddress(_PlainConnection):
         pass
@@ -465,7 +481,7 @@ def _build_pool_classes(
 
 
 class _Session(requests.Session):
-    """A session that neither follows redirects nor stores cookies.
+    """An HTTP session that neither follows redirects nor stores cookies.
 
     Even with `allow_redirects=False`, the library reads the whole body of a redirect into memory.
     """

@@ -31,7 +31,10 @@ _TOTAL_TIMEOUT_FACTOR = 3
 
 
 class JsonRpcConnection:
-    """The JSON-RPC connection to one endpoint; see `JsonRpcClient`."""
+    """A JSON-RPC connection to one endpoint.
+
+    See `JsonRpcClient`.
+    """
 
     def __init__(self, url: str, timeout_seconds: float, max_bytes: int) -> None:
         redacted_url = redact_url(url, ("http", "https"), "[chain] endpoints")
@@ -43,11 +46,11 @@ class JsonRpcConnection:
 
     @property
     def name(self) -> str:
-        """The endpoint's name in errors."""
+        """The name of the endpoint in errors."""
         return self.http.name
 
     def build_request(self, method: str, params: Sequence[object]) -> dict[str, Any]:
-        """Return a JSON-RPC request with a new id."""
+        """Build a JSON-RPC request with a new id."""
         return {
             "jsonrpc": "2.0",
             "id": next(self._request_ids),
@@ -58,7 +61,10 @@ class JsonRpcConnection:
     def post(
         self, method: str, call_count: int, payload: object, timeout_seconds: float | None
     ) -> bytes:
-        """Send the calls and return the body of the response. Raises RpcError."""
+        """Send calls, and return the body of the response.
+
+        Raises RpcError.
+        """
         RPC_CALLS.labels(method).inc(call_count)
         response_timeout = timeout_seconds or self._timeout_seconds
         try:
@@ -87,7 +93,10 @@ class JsonRpcConnection:
         body_type: Any,  # a type made at run time  # noqa: ANN401
         request_ids: Collection[int],
     ) -> Any:  # a type made at run time  # noqa: ANN401
-        """Decode the response to these requests as `body_type`, or raise RpcError."""
+        """Decode the response to requests as `body_type`.
+
+        Raises RpcError if this fails.
+        """
         try:
             return get_body_decoder(body_type).decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -97,7 +106,7 @@ class JsonRpcConnection:
             raise build_error_from_invalid_body(self.name, method, body, str(error)) from None
 
     def reset_after_misrouted_response(self, method: str) -> RpcError:
-        """Reset connections that returned another request's response, and return the error.
+        """Reset connections after a response to another request, and return the error.
 
         The endpoint is not to blame, because a proxy in between has mixed up the responses.
         """
@@ -122,6 +131,6 @@ class JsonRpcConnection:
         raise build_error_from_invalid_body(self.name, method, body, message)
 
     def count_error(self, method: str, kind: ErrorKind, detail: str) -> RpcError:
-        """Count an error in the metrics by its kind, and return it as an exception."""
+        """Count an error by its kind in the metrics, and return it as an exception."""
         RPC_ERRORS.labels(method).inc()
         return RpcError(self.name, kind, detail)

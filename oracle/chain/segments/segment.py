@@ -156,7 +156,7 @@ class RefusedSegmentError(TransientError):
 
 
 class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker learned during a request, and how many `calls` it sent.
+    """The facts that a worker learned during a request, and its number of `calls`.
 
     `facts` are by endpoint name, and `highest` is the height of the endpoint's highest block.
     """

@@ -104,7 +104,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WriterState(msgspec.Struct, frozen=True):
-    """What the writer knows of the chain and its endpoints when it creates a request.
+    """The writer's view of the chain and its endpoints at the time of a request.
 
     `checkpoints` are the number, the hash and the source of each block that every endpoint must
     have. `highest`, `batches` and `providers` contain the highest block, the largest batch and the

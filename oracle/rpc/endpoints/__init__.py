@@ -1,1 +1,1 @@
-"""Tracks the state of each endpoint: circuit breakers, rate limit, status and capabilities."""
+"""Tracks each endpoint's state: circuit breakers, rate limit, status and capabilities."""

@@ -1,4 +1,4 @@
-"""One endpoint with its client and its status (backoff, quarantine, proof of its chain).
+"""One endpoint, with its client and its status (backoff, quarantine, chain proof).
 
 The indexer, the transaction manager and the queries share the same `Endpoint` object. After a
 request has failed for one of them, the others avoid the endpoint as well.
@@ -55,7 +55,7 @@ _MAX_REFUSALS = 3
 
 @dataclass(slots=True)
 class EndpointStatus:
-    """The state that decides whether an endpoint is used always, as a fallback, or never.
+    """The state that decides whether an endpoint is used always, as a fallback or never.
 
     Times are in seconds of the same monotonic clock. `quarantine_reason` is a sentence
     (docs/explanation/endpoints.md#status).
@@ -93,12 +93,12 @@ class EndpointStatus:
     _recheck_count: int = 0
 
     def is_healthy(self, now: float) -> bool:
-        """Return whether the endpoint keeps its configured position in the preference order."""
+        """Return whether the endpoint keeps its configured place in the order of preference."""
         is_recovered = self.recheck_at is None and now >= max(self.degraded_until, self.slow_until)
         return self.quarantine_reason is None and is_recovered
 
     def describe(self, now: float) -> str:
-        """Return the state: ok, deprioritised, failing or quarantined, with the reason."""
+        """Describe the state: ok, deprioritised, failing or quarantined, with the reason."""
         if self.quarantine_reason is not None:
             return f"quarantined: {self.quarantine_reason}"
         if self.failures:
@@ -112,15 +112,15 @@ class EndpointStatus:
         return "ok" if self.is_healthy(now) else "deprioritised"
 
     def is_backing_off(self, now: float) -> bool:
-        """Return whether other endpoints are preferred because this endpoint has just failed."""
+        """Return whether other endpoints come first because this one has just failed."""
         return now < self.backoff_until
 
     def is_proven(self, now: float) -> bool:
-        """Return whether the chain was proven recently, and nothing has failed since."""
+        """Return whether the endpoint's chain was proven recently, without a later failure."""
         return now - self.proven_at < PROOF_SECONDS
 
     def is_recovery_check_due(self, now: float) -> bool:
-        """Return whether it is time to check whether a degraded endpoint has recovered."""
+        """Return whether it is time to check if a degraded endpoint has recovered."""
         return (
             self.quarantine_reason is None
             and self.recheck_at is not None
@@ -129,12 +129,15 @@ class EndpointStatus:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the endpoint is deprioritised because another endpoint had a higher block."""
+        """Whether the endpoint is deprioritised because another had a higher block."""
         return self.failures > 0 and self.last_failure.startswith(f"{ErrorKind.BEHIND}:")
 
     @property
     def is_of_another_chain(self) -> bool:
-        """Whether the endpoint is quarantined and was never proven to be on the right chain."""
+        """Whether the endpoint is quarantined and was never proven to be on the chain.
+
+        This is the configured chain.
+        """
         is_quarantined = self.quarantine_reason is not None and not self.needs_readmission
         return is_quarantined and not self.was_proven
 
@@ -167,19 +170,25 @@ class EndpointStatus:
         self.schedule_release_check(now)
 
     def mark_proven_wrong(self, reason: str) -> None:
-        """Quarantine an endpoint that was proven wrong until an operator readmits it."""
+        """Quarantine an endpoint that was proven wrong.
+
+        Only an operator can readmit the endpoint.
+        """
         self.quarantine_reason, self.needs_readmission = reason, True
         self.is_on_other_chain = False
         self.clear_chain_proof()
 
     def readmit(self, now: float) -> None:
-        """End the quarantine of an endpoint that was proven wrong, and clear its chain proof."""
+        """Readmit an endpoint that was proven wrong.
+
+        The quarantine ends, and the proof of its chain is cleared.
+        """
         self.needs_readmission = False
         self.release_from_quarantine(now)
         self.clear_chain_proof()
 
     def schedule_release_check(self, now: float) -> None:
-        """Schedule the next check of whether the endpoint can leave quarantine."""
+        """Schedule the next check for a release from quarantine."""
         self.release_check_at = now + QUARANTINE_SECONDS
 
     def is_release_check_due(self, now: float, *, no_endpoint_usable: bool = False) -> bool:
@@ -202,7 +211,7 @@ class EndpointStatus:
         self.mark_recovered()
 
     def record_failure(self, error: RpcError, now: float) -> bool:
-        """Record a failure; return whether the endpoint must be quarantined."""
+        """Record a failure, and return whether the endpoint must be quarantined."""
         if error.kind in BLAMELESS:
             return False
         if not self.failures:
@@ -225,7 +234,7 @@ class EndpointStatus:
         return self.refusals >= _MAX_REFUSALS
 
     def record_success(self) -> None:
-        """Reset the endpoint's failure counts after it has completed some work."""
+        """Reset the failure counts after the endpoint has completed some work."""
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def mark_degraded(self, now: float) -> None:
@@ -234,14 +243,17 @@ class EndpointStatus:
         self.schedule_recovery_check(now)
 
     def schedule_recovery_check(self, now: float) -> None:
-        """Schedule the next check of whether the endpoint has recovered."""
+        """Schedule the next check for a recovery of the endpoint."""
         self.recheck_at = now + min(
             _INITIAL_RECHECK_SECONDS * 2 ** min(self._recheck_count, 10), _MAX_RECHECK_SECONDS
         )
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a while, and twice as long if the endpoint is slow again."""
+        """Prefer other endpoints for a while.
+
+        If the endpoint is slow again, the time doubles.
+        """
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -249,12 +261,18 @@ class EndpointStatus:
         self.slow_count += 1
 
     def mark_recovered(self) -> None:
-        """Record that the endpoint responds, but prefer other endpoints until `degraded_until`."""
+        """Record that the endpoint responds again.
+
+        Other endpoints are preferred until `degraded_until`.
+        """
         self.recheck_at, self._recheck_count = None, 0
         self.failures, self.backoff_until = 0, 0.0
 
     def clear_failures(self) -> None:
-        """Clear the endpoint's recorded failures, because all other endpoints failed as well."""
+        """Clear the recorded failures.
+
+        This is used if all other endpoints have failed as well.
+        """
         self.mark_recovered()
         self.degraded_until = 0.0
 
@@ -271,7 +289,10 @@ _FACT_SECONDS = 2 * HOUR
 
 
 class Endpoint:
-    """One endpoint with its health and status; thread-safe. `clock` returns seconds."""
+    """One endpoint with its health and status.
+
+    The object is thread-safe. `clock` returns seconds.
+    """
 
     def __init__(
         self,
@@ -317,23 +338,29 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port; a pool adds a number if several endpoints have the same."""
+        """The scheme, host and port.
+
+        If several endpoints share them, the pool adds a number.
+        """
         return self.client.name
 
     def rename(self, name: str) -> None:
-        """Set the name used in messages, metrics and the database."""
+        """Set the name for messages, metrics and the database."""
         self.client.name = self.health.name = name
 
     def close(self) -> None:
-        """Close the connections; requests in flight finish first."""
+        """Close the connections after requests in flight have finished."""
         self.client.close()
 
     def supports_method(self, method: str) -> bool:
-        """Return whether the endpoint supports the method; True until it reports otherwise."""
+        """Return whether the endpoint supports a method, which is assumed at first.
+
+        The result is True until the endpoint reports otherwise.
+        """
         return self.health.supports_method(method)
 
     def find_unavailability_error(self) -> RpcError | None:
-        """Return an error if the endpoint must not be used now, else None."""
+        """Return an error if the endpoint must not be used now, otherwise None."""
         if self.status.quarantine_reason is not None:
             return RpcError(self.name, ErrorKind.QUARANTINED, self.status.quarantine_reason)
         wait_seconds = self.health.rate_limiter.get_wait_seconds()
@@ -352,19 +379,26 @@ class Endpoint:
     def find_chain_mismatch(
         self, chain_id: int, checkpoints: Sequence[Checkpoint], *, timeout_seconds: float | None
     ) -> str | None:
-        """Return why the endpoint is not on the configured chain, or None. Raises RpcError."""
+        """Return why the endpoint is not on the configured chain, or None if it is.
+
+        Raises RpcError.
+        """
         return find_chain_mismatch(
             self.client, chain_id, checkpoints, timeout_seconds=timeout_seconds
         )
 
     def get_header(self, number_or_tag: int | str) -> BlockRef | None:
-        """Return the block of this height or tag; see `get_headers`."""
+        """Fetch the block at a height or with a tag.
+
+        See `get_headers`.
+        """
         return self.get_headers([number_or_tag])[0]
 
     def get_headers(self, heights_or_tags: Iterable[int | str]) -> list[BlockRef | None]:
-        """Return the blocks of these heights or tags, or None for a block that does not exist.
+        """Fetch the blocks at these heights or with these tags.
 
-        The full header of `latest` is kept for `take_newest_header`.
+        The result is None for a block that does not exist. The full header of `latest` is kept for
+        `take_newest_header`.
 
         Raises:
             RpcError: a response is missing or invalid, or is for another height.
@@ -376,18 +410,24 @@ class Endpoint:
         return parse_headers(self.client, requested_blocks, full_headers)
 
     def take_newest_header(self) -> FullHeaderResponse | None:
-        """Return and clear the full header from the last request of `latest`, or None."""
+        """Return the full header from the last request of `latest`, and clear it.
+
+        The result is None if there is no such header.
+        """
         newest_header, self._newest_header = self._newest_header, None
         return newest_header
 
     def discard_newest_header(self, expected_hash: str) -> None:
-        """Discard the kept full header unless it has this hash."""
+        """Discard the stored newest header unless it has this hash.
+
+        This is a full header.
+        """
         newest_header = self._newest_header
         if newest_header is not None and newest_header.hash.lower() != expected_hash:
             self._newest_header = None
 
     def has_recently_reached_block(self, block_number: int) -> bool:
-        """Return whether the endpoint was found to have this block within the last second."""
+        """Return whether the endpoint had this block when checked within the last second."""
         if self._last_reached is None or self._last_reached[0] != block_number:
             return False
         return self._clock() - self._last_reached[1] < _TICK_SECONDS
@@ -396,9 +436,9 @@ class Endpoint:
         self._last_reached = (block_number, self._clock())
 
     def record_simulation_vote(self, *, is_outvoted: bool) -> None:
-        """Record whether most witnesses contradict the endpoint's result of a simulated call.
+        """Record whether most witnesses contradict the endpoint's simulation result.
 
-        An endpoint that is outvoted repeatedly is deprioritised.
+        The simulation is of a call. An endpoint that is outvoted repeatedly is deprioritised.
         """
         self._outvoted_simulations = self._outvoted_simulations + 1 if is_outvoted else 0
         if self._outvoted_simulations < _MAX_OUTVOTED_SIMULATIONS:
@@ -409,11 +449,14 @@ class Endpoint:
             get_logger().warning("simulation_outvoted", endpoint=self.name)
 
     def reset_chain_state(self) -> None:
-        """Reset the chain id and the progress, because another node may have the address now."""
+        """Reset the chain id and the progress.
+
+        Another node may have the endpoint's address now.
+        """
         self.chain_id = self._last_reached = None
 
     def save_capabilities(self, store: CapabilityStore) -> None:
-        """Store the capabilities of the last probe, and the batch size."""
+        """Store the capabilities found by the last probe, and the batch size."""
         capabilities = self.capabilities
         if capabilities is None:
             return

@@ -1,4 +1,4 @@
-"""The endpoints of one chain, in configured order and in the order of preference."""
+"""The endpoints of one chain, in configured order and in order of preference."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -12,7 +12,9 @@ Clock = Callable[[], float]
 
 
 class EndpointList:
-    """All endpoints, with unique names; `clock` returns seconds.
+    """All endpoints, with unique names.
+
+    `clock` returns seconds.
 
     Raises:
         NoEndpointError: there is no endpoint.
@@ -45,16 +47,16 @@ class EndpointList:
         return len(self._endpoints)
 
     def get(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return the endpoint with this name, or a given `Endpoint` itself.
+        """Return the endpoint with this name.
 
-        The name must exist.
+        A given `Endpoint` is returned itself. The name must exist.
         """
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(candidate for candidate in self._endpoints if candidate.name == endpoint)
 
     def sort_by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
-        """Return the endpoints in the order in which they are to be used.
+        """Return the endpoints in the order in which to use them.
 
         Healthy endpoints come first, in configured order. They are followed by deprioritised
         endpoints that have recovered, then by other deprioritised endpoints, and finally by
@@ -73,15 +75,16 @@ class EndpointList:
         return sorted(endpoints, key=get_preference_rank)
 
     def mark_proven_wrong(self, name: str, reason: str) -> None:
-        """Quarantine an endpoint that was proven wrong until it is readmitted.
+        """Quarantine an endpoint that was proven wrong.
 
-        The name of an endpoint that is no longer configured is ignored.
+        The quarantine lasts until the endpoint is readmitted. The name of an endpoint that is no
+        longer configured is ignored.
         """
         if self._quarantine_proven_wrong_endpoint(name, reason):
             get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def sync_proven_wrong_endpoints(self, reason_by_name: Mapping[str, str]) -> None:
-        """Quarantine the endpoints that are stored as proven wrong, and readmit all others."""
+        """Quarantine the endpoints stored as proven wrong, and readmit the others."""
         for name in self._proven_wrong.keys() - reason_by_name.keys():
             del self._proven_wrong[name]
             self.get(name).status.readmit(self._clock())
@@ -90,7 +93,7 @@ class EndpointList:
             self._quarantine_proven_wrong_endpoint(name, reason)
 
     def get_proven_wrong_reasons(self) -> dict[str, str]:
-        """Return why endpoints were proven wrong, by endpoint name.
+        """Return why endpoints were proven wrong, keyed by endpoint name.
 
         Endpoints that an operator readmitted are left out.
         """
@@ -131,15 +134,21 @@ class EndpointList:
         return min(waits, default=None)
 
     def update_usable_metric(self) -> None:
-        """Set the metric of usable endpoints."""
+        """Update the metric that counts usable endpoints."""
         metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._endpoints))
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Limit each circuit breaker's wait for a trial to `max_seconds` after its failure."""
+        """Limit the waiting time of all circuit breakers after a failure.
+
+        A trial request is sent at most `max_seconds` after the failure.
+        """
         for endpoint in self._endpoints:
             endpoint.health.limit_breaker_wait(max_seconds)
 
     def limit_rate_limit_wait(self, max_seconds: float) -> None:
-        """Limit the wait after a rate-limited endpoint's last refusal to `max_seconds`."""
+        """Limit the waiting time of rate-limited endpoints after a refusal.
+
+        The time is at most `max_seconds` after the last refusal.
+        """
         for endpoint in self._endpoints:
             endpoint.health.limit_rate_limit_wait(max_seconds)

@@ -1,4 +1,4 @@
-"""Tracks the health of one endpoint, and refuses requests to it that would probably fail.
+"""Tracks one endpoint's health, and refuses requests that would probably fail.
 
 Every request is recorded. Each method has a circuit breaker and a latency; the retry budget and
 the rate limit apply to the whole endpoint. See docs/explanation/endpoints.md#health.
@@ -43,26 +43,28 @@ _MAX_RETRY_DURATION_SECONDS = 1.0
 
 @dataclass(slots=True)
 class RetryBudget:
-    """Limits immediate retries of failed requests to one endpoint; thread-safe.
+    """Limits immediate retries of failed requests to one endpoint.
 
-    Immediate retries help, because a broken connection, an error page of a proxy or a busy node
-    often affects only one request. Requests to an endpoint that mostly fails are not retried.
+    The object is thread-safe. Immediate retries help, because a broken connection, an error page
+    of a proxy or a busy node often affects only one request. Requests to an endpoint that mostly
+    fails are not retried.
     """
 
     _remaining_budget: int = _RETRY_BUDGET
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def record_success(self) -> None:
-        """Restore one unit of the budget, because the endpoint responded."""
+        """Restore one unit of the budget after a response."""
         with self._lock:
             self._remaining_budget = min(_RETRY_BUDGET, self._remaining_budget + 1)
 
     def record_failure(
         self, error: RpcError, retry_count: int, duration_seconds: float
     ) -> float | None:
-        """Record a failure after `retry_count` retries; return the pause before the next retry.
+        """Record a failure, and return the pause before the next retry.
 
-        The pause is in seconds, or None if the request must not be retried at once.
+        The request has been retried `retry_count` times. The pause is in seconds, or None if the
+        request must not be retried at once.
         """
         with self._lock:
             self._remaining_budget = max(0, self._remaining_budget - (error.kind not in BLAMELESS))
@@ -90,7 +92,10 @@ _TRIAL_SECONDS = 60.0
 
 
 class BreakerState(IntEnum):
-    """State of a circuit breaker; the number is the value of its metric."""
+    """The state of a circuit breaker.
+
+    The number is the value of its metric.
+    """
 
     CLOSED = 0
     HALF_OPEN = 1
@@ -99,7 +104,7 @@ class BreakerState(IntEnum):
 
 @dataclass(slots=True)
 class CircuitBreaker:
-    """Stops requests of one method to one endpoint after too many failures.
+    """Stops requests for one method of an endpoint after too many failures.
 
     Times are in seconds; any monotonic clock will do.
     """
@@ -113,21 +118,27 @@ class CircuitBreaker:
     _last_failure_at: float = 0.0
 
     def get_state(self, now: float) -> BreakerState:
-        """Return the circuit breaker's state at a time."""
+        """Return the circuit breaker's state at a given time."""
         if self._trial_at is None:
             return BreakerState.CLOSED
         is_trial_allowed = now >= self._trial_at and now >= self._trial_until
         return BreakerState.HALF_OPEN if is_trial_allowed else BreakerState.OPEN
 
     def try_acquire_request_slot(self, now: float) -> bool:
-        """Return whether a request may be sent now; a half-open breaker permits one at a time."""
+        """Return whether a request may be sent now.
+
+        A half-open breaker permits one request at a time.
+        """
         state = self.get_state(now)
         if state is BreakerState.HALF_OPEN:
             self._trial_until = now + _TRIAL_SECONDS
         return state is not BreakerState.OPEN
 
     def record_success(self) -> None:
-        """Record a response; a response to a trial request closes the breaker."""
+        """Record a response.
+
+        A response to a trial request closes the breaker.
+        """
         self._failures_in_a_row = 0
         if self._trial_at is not None:
             self._recent_outcomes.clear()
@@ -137,7 +148,10 @@ class CircuitBreaker:
         self._recent_outcomes.append(True)
 
     def record_failure(self, now: float) -> None:
-        """Record a failure; a failed trial request doubles the wait until the next trial."""
+        """Record a failure.
+
+        A failed trial request doubles the wait until the next trial.
+        """
         self._last_failure_at = now
         self._failures_in_a_row += 1
         self._recent_outcomes.append(False)
@@ -149,12 +163,15 @@ class CircuitBreaker:
         self._trial_until = 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Limit the wait for a trial request to `max_seconds` after the last failure."""
+        """Limit the wait after the last failure until a trial request.
+
+        The wait is at most `max_seconds`.
+        """
         if self._trial_at is not None:
             self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
     def compute_failure_rate(self) -> float:
-        """Return the share of failures among the last requests, 0 to 1."""
+        """Return the share of failures among the last requests, from 0 to 1."""
         if self._recent_outcomes:
             return self._recent_outcomes.count(False) / len(self._recent_outcomes)
         return 0.0
@@ -183,7 +200,10 @@ _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 @dataclass(slots=True)
 class EndpointHealth:
-    """The health of the endpoint `name`; `clock` returns seconds."""
+    """The health of the endpoint `name`.
+
+    `clock` returns seconds.
+    """
 
     name: str
     clock: Callable[[], float]
@@ -208,11 +228,12 @@ class EndpointHealth:
     def send_once(
         self, method: str, call_count: int, send: Callable[[], list[Any]], *, ignore_backoff: bool
     ) -> list[Any]:
-        """Send requests that must not be retried; start a backoff if the endpoint requests it.
+        """Send requests without retries.
 
-        Circuit breakers are ignored. Their purpose is to switch to another endpoint, but these
-        requests are sent to several endpoints to compare the results. With `ignore_backoff`,
-        requests are sent even during a backoff, and their outcome does not change the backoff.
+        A backoff starts if the endpoint requests it. Circuit breakers are ignored. Their purpose
+        is to switch to another endpoint, but these requests are sent to several endpoints to
+        compare the results. With `ignore_backoff`, requests are sent even during a backoff, and
+        their outcome does not change the backoff.
 
         Raises:
             RpcError: the endpoint is in backoff, or a response is missing.
@@ -243,11 +264,14 @@ class EndpointHealth:
         return call_results
 
     def get_backoff_seconds(self) -> float:
-        """Return the seconds until the transaction manager may use the endpoint, or 0 for now."""
+        """Return the seconds until the endpoint may be used, or 0 if it may be used now.
+
+        The transaction manager uses this.
+        """
         return max(self.backoff.get_remaining_seconds(), self.rate_limiter.get_blocked_seconds())
 
     def _start_backoff_if_needed(self, error: RpcError) -> None:
-        """Start a backoff if the error is a rate limit or a slow response, else do nothing."""
+        """Start a backoff if the error is a rate limit or a slow response."""
         is_rate_limited = error.is_rate_limited if isinstance(error, CallRefusedError) else False
         is_rate_limited = (
             is_rate_limited or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
@@ -294,7 +318,10 @@ class EndpointHealth:
     def _record_failure_and_get_pause(
         self, error: RpcError, retry_count: int, duration_seconds: float
     ) -> float | None:
-        """Record the failure, and return the pause in seconds before a retry, or None."""
+        """Record a failure, and return the pause before a retry, or None for no retry.
+
+        The pause is in seconds.
+        """
         pause_seconds = self.retry_budget.record_failure(error, retry_count, duration_seconds)
         if pause_seconds is None or error.kind not in _RETRIED_IF_SOLE:
             return pause_seconds
@@ -307,7 +334,7 @@ class EndpointHealth:
         return wait_seconds if is_short_enough else None
 
     def wait_if_only_endpoint(self) -> None:
-        """Wait until the endpoint may be used, if there is no other and the wait is short."""
+        """Wait until the endpoint may be used, if it is the only one and the wait is short."""
         wait_seconds = self.rate_limiter.get_wait_seconds()
         if self.is_sole and 0 < wait_seconds <= MAX_WAIT_IN_PLACE_SECONDS:
             self.sleep(wait_seconds)
@@ -317,11 +344,14 @@ class EndpointHealth:
             self.rate_limiter.record_throttling(error.retry_after)
 
     def supports_method(self, method: str) -> bool:
-        """Return whether the endpoint supports the method; True until it reports otherwise."""
+        """Return whether the endpoint supports a method, which is assumed at first.
+
+        The result is True until the endpoint reports otherwise.
+        """
         return self.clock() >= self.unsupported_until.get(method, -math.inf)
 
     def compute_latency_excess(self, other_health: "EndpointHealth") -> float:
-        """Return how many seconds slower this endpoint is than another one.
+        """Return how many seconds slower this endpoint is than another.
 
         The result is the maximum over the methods that both endpoints have served.
         """
@@ -335,17 +365,23 @@ class EndpointHealth:
         )
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Limit each method's wait for a trial request to `max_seconds` after a failure."""
+        """Limit the wait of each method's circuit breaker after a failure.
+
+        A trial request is sent at most `max_seconds` after the failure.
+        """
         for breaker in list(self.breaker_by_method.values()):
             breaker.limit_wait(max_seconds)
 
     def limit_rate_limit_wait(self, max_seconds: float) -> None:
-        """Limit the pause that the endpoint last requested to `max_seconds`."""
+        """Limit the pause that the endpoint last requested.
+
+        The pause is at most `max_seconds`.
+        """
         self.rate_limiter.limit_wait(max_seconds)
         self.backoff.limit_wait(max_seconds)
 
     def reset_latency(self) -> None:
-        """Reset the latencies, so that the next responses measure them again."""
+        """Reset the latencies, which the next responses measure again."""
         self.latency_by_method.clear()
 
     def _check_method_allowed(self, method: str) -> None:
@@ -388,7 +424,7 @@ class EndpointHealth:
         self._update_metrics(method)
 
     def _record_latency(self, method: str, duration_seconds: float) -> float:
-        """Add a duration to the moving average of the method, and return the average."""
+        """Add a duration to the method's moving average, and return the average."""
         mean_latency = self.latency_by_method.get(method, duration_seconds)
         mean_latency += _NEWEST_WEIGHT * (duration_seconds - mean_latency)
         self.latency_by_method[method] = mean_latency

@@ -1,4 +1,4 @@
-"""The limits of one endpoint, learned while windows of blocks are read from it.
+"""The limits of one endpoint, learned while reading windows of blocks from it.
 
 These are the number of blocks to request at once, the supported methods, and the number of logs at
 which responses are silently truncated. See docs/explanation/ingest.md#ranges.
@@ -33,11 +33,12 @@ _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 
 
 class RangeSizer:
-    """Adapts the number of blocks per request to one endpoint; thread-safe.
+    """Adapts how many blocks are requested at once from an endpoint.
 
-    The size grows while responses are fast, and shrinks at once after a refusal or a slow
-    response. It is chosen so that a window has about `target_logs` logs at the recent density of
-    logs. `limit` is the maximum number of blocks that the endpoint has stated; it is never raised.
+    The object is thread-safe. The size grows while responses are fast, and shrinks at once after a
+    refusal or a slow response. It is chosen so that a window has about `target_logs` logs at the
+    recent density of logs. `limit` is the maximum number of blocks that the endpoint has stated;
+    it is never raised.
     """
 
     def __init__(self, target_logs: int = TARGET_LOGS, limit: int = MAX_BLOCKS) -> None:
@@ -54,7 +55,10 @@ class RangeSizer:
         return self.limit < MAX_BLOCKS
 
     def limit_range(self, blocks: BlockRange, *, max_blocks: int) -> BlockRange:
-        """Return the first part of the range for one request, at most `max_blocks` blocks."""
+        """Return the first part of the range, as long as one request allows.
+
+        The part has at most `max_blocks` blocks.
+        """
         with self._lock:
             block_count = min(self._blocks, self.limit, max_blocks)
             if self._density:
@@ -81,7 +85,7 @@ class RangeSizer:
                 self._blocks = min(MAX_BLOCKS, self._blocks + step)
 
     def shrink_after_error(self, blocks: BlockRange, error: RpcError) -> int:
-        """Reduce the size after an error; return the smaller block count to request."""
+        """Shrink the range size after an error, and return how many blocks to request."""
         reduced_size = max(1, len(blocks) // 2)
         stated_limit = error.max_blocks if error.kind is ErrorKind.TOO_LARGE else None
         suggested_size = _get_suggested_size(blocks, error.suggested_range)
@@ -96,7 +100,7 @@ class RangeSizer:
 
 
 def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | None) -> int | None:
-    """Return the suggested number of blocks, or None if the suggested range is not usable.
+    """Return how many blocks the endpoint suggests, or None if this cannot be used.
 
     A usable range starts at the first block of the refused range and is shorter. Some endpoints
     suggest the refused range itself, an inverted range or an unrelated range (reth #23810).
@@ -120,13 +124,14 @@ _SAMPLE_INTERVAL = 8
 
 @dataclass(slots=True)
 class LearnedLimits:
-    """The learned limits of one endpoint, each None while it is unknown; thread-safe.
+    """The learned limits of one endpoint.
 
-    `serves_logs_by_hash` is whether the endpoint supports EIP-234, and `serves_block_receipts`
-    whether it supports `eth_getBlockReceipts`. `rejects_unknown_blocks` is whether it returns an
-    error, instead of an empty list, for an unknown block. `max_logs` is the number of logs at
-    which responses were found to be silently truncated. `omits_logs` is whether the response for a
-    range once lacked logs that the endpoint returned by block hash.
+    Each limit is None while it is unknown. The object is thread-safe. `serves_logs_by_hash` is
+    whether the endpoint supports EIP-234, and `serves_block_receipts` whether it supports
+    `eth_getBlockReceipts`. `rejects_unknown_blocks` is whether it returns an error, instead of an
+    empty list, for an unknown block. `max_logs` is the number of logs at which responses were
+    found to be silently truncated. `omits_logs` is whether the response for a range once lacked
+    logs that the endpoint returned by block hash.
     """
 
     range_sizer: RangeSizer = field(default_factory=RangeSizer)
@@ -146,14 +151,17 @@ class LearnedLimits:
     _recent_log_counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_RESPONSES))
 
     def record_hash_query_failure(self) -> None:
-        """Record a failed query of logs by hash; stop such queries after several failures."""
+        """Record a failed query of logs by hash.
+
+        After several failures, such queries stop.
+        """
         with self._lock:
             self._hash_query_failures += 1
             if self.serves_logs_by_hash is None and self._hash_query_failures >= _MAX_TRIES:
                 self.serves_logs_by_hash = False
 
     def may_be_truncated(self, log_count: int) -> bool:
-        """Return whether a response of `log_count` logs may be truncated.
+        """Return whether a response with `log_count` logs may be truncated.
 
         The result is True if no recent response was larger, because there is then no evidence that
         the endpoint can return more logs.
@@ -167,7 +175,7 @@ class LearnedLimits:
             return is_limit or log_count >= largest_log_count
 
     def record_truncation(self, log_count: int) -> bool:
-        """Record that a response was truncated; return whether its log count is a new limit."""
+        """Record a truncated response, and return whether it shows a lower log limit."""
         with self._lock:
             is_lower = self.max_logs is None or log_count < self.max_logs
             if is_lower:
@@ -175,7 +183,10 @@ class LearnedLimits:
             return is_lower
 
     def should_sample_window(self) -> bool:
-        """Return whether to check this window, like every eighth one, by a second query."""
+        """Return whether to check this window by a second query.
+
+        This is the case for every eighth window.
+        """
         with self._lock:
             self._window_count += 1
             return self._window_count % _SAMPLE_INTERVAL == 1

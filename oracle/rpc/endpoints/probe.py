@@ -1,4 +1,4 @@
-"""Probes the identity and features of an endpoint: at the start, hourly, and on command.
+"""Probes an endpoint's identity and features: at startup, hourly, and on command.
 
 An endpoint serves the configured chain if it returns the configured chain id, and blocks whose
 hashes are known (docs/explanation/endpoints.md#whose-chain). See
@@ -40,7 +40,10 @@ INCONCLUSIVE_KINDS = {
 
 
 class Checkpoint(NamedTuple):
-    """A block that every endpoint must have with this hash; `source` is the hash's origin."""
+    """A block that every endpoint must have with this hash.
+
+    `source` is the hash's origin.
+    """
 
     number: int
     hash: Hash
@@ -78,7 +81,10 @@ def find_chain_mismatch(
 
 
 def find_checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
-    """Return why a block differs from the checkpoint, or None for a match or a missing block."""
+    """Return how a block differs from a checkpoint, or None if it does not.
+
+    The result is also None for a missing block.
+    """
     if block is None or block.hash == checkpoint.hash:
         return None
     return (
@@ -89,11 +95,12 @@ def find_checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Result of probing one endpoint; an unsupported feature is None or False.
+    """The result of probing one endpoint.
 
-    `tags` are the supported block tags among `safe` and `finalized`. `max_batch_size` is the
-    largest batch that the endpoint accepted. `oldest_log_block` is the oldest probed block whose
-    logs it returned. `fault` is why the endpoint must not be used.
+    An unsupported feature is None or False. `tags` are the supported block tags among `safe` and
+    `finalized`. `max_batch_size` is the largest batch that the endpoint accepted.
+    `oldest_log_block` is the oldest probed block whose logs it returned. `fault` is why the
+    endpoint must not be used.
     """
 
     chain_id: int | None = None
@@ -111,14 +118,20 @@ class Capabilities:
 
 
 class CapabilityStore(Protocol):
-    """Stores facts by endpoint and key, in the table `endpoint_fact`."""
+    """Stores facts about endpoints by key.
+
+    The facts are in the table `endpoint_fact`.
+    """
 
     def load_facts(self, endpoint: str) -> dict[str, str]:
-        """Return the stored facts of this endpoint that have not expired."""
+        """Load the endpoint's stored facts that have not expired."""
         ...
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Store a fact that expires after `seconds`, or never if `seconds` is None."""
+        """Store a fact, which expires after `seconds`.
+
+        If `seconds` is None, the fact never expires.
+        """
         ...
 
 
@@ -137,7 +150,7 @@ def probe_endpoint(
     requirements: ProbeRequirements,
     previous_capabilities: Capabilities | None = None,
 ) -> Capabilities:
-    """Probe an endpoint's identity and capabilities, with about twenty requests.
+    """Probe an endpoint's identity and capabilities, using about twenty requests.
 
     `previous_capabilities` is the result of an earlier probe. The batch size and the oldest block
     with logs are taken from this result, because they require many requests.
@@ -175,7 +188,10 @@ def probe_endpoint(
 def _compare_with_checkpoints(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
-    """Return whether the endpoint has all checkpoints (None if unknown), and the fault if any."""
+    """Return whether the endpoint has all checkpoints, and the fault if any.
+
+    Whether it has them is None if this is unknown.
+    """
     blocks = [(get_header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
     checkpoint_fault = next(
         (
@@ -193,10 +209,11 @@ def _compare_with_checkpoints(
 def _supports_logs_by_hash(
     client: JsonRpcClient, requirements: ProbeRequirements, head: BlockRef
 ) -> bool:
-    """Return whether the endpoint serves logs by block hash, and rejects unknown hashes.
+    """Return whether the endpoint serves logs by block hash.
 
-    An endpoint that returns an empty list for a nonexistent block cannot be trusted, because its
-    empty list for a real block may be wrong as well.
+    The endpoint must also reject unknown hashes. An endpoint that returns an empty list for a
+    nonexistent block cannot be trusted, because its empty list for a real block may be wrong as
+    well.
     """
     filters = [
         {**requirements.log_filter, "blockHash": block_hash}
@@ -212,7 +229,7 @@ def _returns_list(client: JsonRpcClient, method: str, params: Sequence[object]) 
 
 
 def _find_max_batch_size(client: JsonRpcClient) -> int:
-    """Return the largest of a few candidate batch sizes that the endpoint accepts."""
+    """Find the largest of a few batch sizes that the endpoint accepts."""
     for size in _BATCH_SIZES:
         client.limit_batch_size(size)
         _try_request(lambda size=size: client.call_batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
@@ -224,9 +241,10 @@ def _find_max_batch_size(client: JsonRpcClient) -> int:
 def _find_oldest_log_block(
     client: JsonRpcClient, requirements: ProbeRequirements, head: BlockRef
 ) -> int | None:
-    """Return the oldest block from `first_block` on whose logs the endpoint has, or None.
+    """Find the oldest block whose logs the endpoint has.
 
-    If the endpoint lacks the logs of `first_block`, the oldest block is found by bisection.
+    The search starts at `first_block`. The result is None if there is no such block. If the
+    endpoint lacks the logs of `first_block`, the oldest block is found by bisection.
     """
     if requirements.first_block > head.number or _has_logs(
         client, requirements, requirements.first_block
@@ -256,7 +274,7 @@ def _has_logs(client: JsonRpcClient, requirements: ProbeRequirements, block_numb
 
 
 def _try_request(send: Callable[[], T]) -> T | None:
-    """Return the result of a request, or None if the endpoint refuses the request."""
+    """Send a request and return its result, or None if the endpoint refuses it."""
     try:
         return send()
     except RpcError as error:

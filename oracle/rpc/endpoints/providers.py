@@ -1,4 +1,4 @@
-"""Determines the providers of endpoints, and counts independent witnesses among them.
+"""Finds the providers of endpoints, and counts independent witnesses.
 
 Two endpoints of the same provider count as one witness. The provider of an endpoint is set in
 `chain.providers`, or is derived from the host of its URL
@@ -23,7 +23,7 @@ _MIN_WITNESSES = 2
 
 @dataclass(frozen=True, slots=True)
 class WitnessQuorum:
-    """Counts the witnesses among endpoints, and defines how many have to agree.
+    """Counts the witnesses among endpoints, and decides how many must agree.
 
     `provider_by_endpoint` contains every configured endpoint by name. Quarantined endpoints are
     included, so that an endpoint can never decide alone because the others are quarantined. A
@@ -34,21 +34,21 @@ class WitnessQuorum:
 
     @property
     def size(self) -> int:
-        """The number of witnesses that have to agree: two, or one if there is only one witness."""
+        """The number of witnesses that must agree: two, or one if there is only one."""
         return min(_MIN_WITNESSES, self.count_witnesses(self.provider_by_endpoint))
 
     @property
     def has_many_providers(self) -> bool:
-        """Whether the configured endpoints have two or more providers."""
+        """Whether the configured endpoints have more than one provider."""
         return len(set(self.provider_by_endpoint.values())) >= _MIN_WITNESSES
 
     @property
     def witness_kind(self) -> str:
-        """The word for a witness in messages, "provider" or "endpoint"."""
+        """The word for a witness in messages: "provider" or "endpoint"."""
         return "provider" if self.has_many_providers else "endpoint"
 
     def get_witness(self, endpoint: str) -> str:
-        """Return the witness that the endpoint of this name belongs to.
+        """Return the witness to which an endpoint belongs.
 
         The provider of an endpoint that is no longer configured is derived from its host.
         """
@@ -57,15 +57,18 @@ class WitnessQuorum:
         return self.provider_by_endpoint.get(endpoint) or get_provider(endpoint)
 
     def count_witnesses(self, endpoints: Iterable[str]) -> int:
-        """Return the number of different witnesses among these endpoint names."""
+        """Count the different witnesses among endpoints, given by name."""
         return len(set(map(self.get_witness, endpoints)))
 
     def is_reached_by(self, endpoints: Iterable[str]) -> bool:
-        """Return whether these endpoints are enough witnesses to accept a result they agree on."""
+        """Return whether these endpoints are enough witnesses to accept their result.
+
+        They agree on the result.
+        """
         return self.count_witnesses(endpoints) >= self.size
 
     def list_endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:
-        """Return the names of all endpoints that belong to the same witness as this endpoint."""
+        """Return the names of all endpoints that belong to this endpoint's witness."""
         witness = self.get_witness(endpoint)
         same_witness_names = (
             name for name in self.provider_by_endpoint if self.get_witness(name) == witness
@@ -102,11 +105,12 @@ def get_provider(url: str, provider_by_host: Mapping[str, str] | None = None) ->
 def find_repeated_url(
     urls: Sequence[str], provider_by_host: Mapping[str, str]
 ) -> tuple[int, int] | None:
-    """Return the positions, from 1, of two URLs with the same address, or None.
+    """Return the positions of two URLs that have the same address.
 
-    Scheme, case of the host, its spelling if it is an IP address, default port, and slashes at the
-    end make no difference. A user name, a path or a query may be a key, so they do. A host with a
-    configured provider is another host than its other spellings.
+    Positions count from 1. The result is None if all addresses differ. Scheme, case of the host,
+    its spelling if it is an IP address, default port, and slashes at the end make no difference. A
+    user name, a path or a query may be a key, so they do. A host with a configured provider is
+    another host than its other spellings.
     """
     position_by_address: dict[object, int] = {}
     for position, url in enumerate(urls, start=1):
@@ -120,11 +124,12 @@ def find_repeated_url(
 def list_shared_address_warnings(
     urls: Sequence[str], provider_by_host: Mapping[str, str]
 ) -> list[str]:
-    """Return a warning for each group of endpoints that share an IP address, but not a provider.
+    """Return a warning for each group of endpoints that share an IP address.
 
-    The hosts are resolved by DNS. A host that cannot be resolved is skipped. A shared address
-    proves nothing, because endpoints of different providers may use the same content delivery
-    network. The warnings do not contain the hosts, because a host may contain a key.
+    Endpoints of the same provider may share an address. The hosts are resolved by DNS. A host that
+    cannot be resolved is skipped. A shared address proves nothing, because endpoints of different
+    providers may use the same content delivery network. The warnings do not contain the hosts,
+    because a host may contain a key.
     """
     positions_by_address: dict[str, list[int]] = defaultdict(list)
     for position, url in enumerate(urls, start=1):
@@ -144,7 +149,10 @@ def list_shared_address_warnings(
 
 
 def _resolve_addresses(url: str) -> set[str]:
-    """Return the IP addresses of a URL's host, with the port if it is this machine."""
+    """Resolve the IP addresses of a URL's host.
+
+    If the host is this machine, they include the port.
+    """
     try:
         port = _get_port(url)
         address_infos = getaddrinfo(get_host(url), port, type=SOCK_STREAM)
@@ -157,7 +165,10 @@ def _resolve_addresses(url: str) -> set[str]:
 def _parse_address(
     url: str, provider_by_host: Mapping[str, str]
 ) -> tuple[str, str, int, str, str] | None:
-    """Return user, canonical host, port, path and query; or None for an invalid URL."""
+    """Split a URL into user, canonical host, port, path and query.
+
+    The result is None for an invalid URL.
+    """
     try:
         url_parts, host, port = urlsplit(url), get_host(url), _get_port(url)
     except ValueError:
@@ -170,7 +181,10 @@ def _parse_address(
 
 
 def _canonicalize_host(host: str) -> str:
-    """Return a host's canonical spelling, shared by `localhost` and this machine's addresses."""
+    """Return a host in canonical form.
+
+    The form is the same for `localhost` and this machine's addresses.
+    """
     if host == "localhost" or host.endswith(".localhost"):
         return _LOOPBACK
     address = _parse_ip_address(host)
@@ -181,7 +195,10 @@ def _canonicalize_host(host: str) -> str:
 
 
 def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Parse a host as an IP address (also spelled like `127.1`), or return None for a name."""
+    """Parse a host as an IP address, or return None if it is a name.
+
+    Spellings such as `127.1` are accepted.
+    """
     try:
         address = ip_address(host)
     except ValueError:

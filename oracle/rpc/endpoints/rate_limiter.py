@@ -22,7 +22,10 @@ _MAX_DOUBLINGS = 10
 
 
 class Backoff:
-    """Backoff state of one endpoint; `clock` returns seconds, `jitter` a number from 0 to 1."""
+    """The backoff of one endpoint.
+
+    `clock` returns seconds, `jitter` a number from 0 to 1.
+    """
 
     def __init__(
         self, clock: Callable[[], float], jitter: Callable[[], float] | None = None
@@ -38,11 +41,11 @@ class Backoff:
         return 0.0 if self._until is None else max(0.0, self._until - self._clock())
 
     def start(self, retry_after: float | None) -> None:
-        """Start a backoff whose length doubles with each refusal in a row, up to a minute.
+        """Start a backoff, twice as long after each consecutive refusal.
 
-        A longer `retry_after` (seconds) takes precedence, up to five minutes. Half of the length
-        is random, so that daemons that were refused at the same time do not all retry at the same
-        time.
+        The length is at most a minute. A longer `retry_after` (seconds) takes precedence, up to
+        five minutes. Half of the length is random, so that daemons that were refused at the same
+        time do not all retry at the same time.
         """
         backoff_seconds = _INITIAL_BACKOFF_SECONDS * 2 ** min(self._refusals, _MAX_DOUBLINGS)
         wait_seconds = min(backoff_seconds, _MAX_BACKOFF_SECONDS) * (1 + self._jitter()) / 2
@@ -53,12 +56,12 @@ class Backoff:
         self._until = self._started_at + wait_seconds
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Shorten the backoff to at most `max_seconds` after its start."""
+        """Shorten the backoff so that it ends within `max_seconds` of its start."""
         if self._until is not None:
             self._until = min(self._until, self._started_at + max_seconds)
 
     def reset(self) -> None:
-        """End the backoff, because the endpoint responded."""
+        """End the backoff after a response from the endpoint."""
         self._until = None
         self._refusals = 0
 
@@ -83,7 +86,10 @@ _MAX_WAIT_SECONDS = 30.0
 
 @dataclass(slots=True)
 class RateLimiter:
-    """Rate limiter of one endpoint; thread-safe. `jitter` returns a number from 0 to 1."""
+    """The rate limiter of one endpoint.
+
+    The object is thread-safe. `jitter` returns a number from 0 to 1.
+    """
 
     clock: Callable[[], float]
     jitter: Callable[[], float] = SystemRandom().random
@@ -119,12 +125,12 @@ class RateLimiter:
             return max(0.0, self._blocked_until - now, seconds_to_token)
 
     def get_blocked_seconds(self) -> float:
-        """Return the seconds until the end of the wait after a refusal, ignoring the tokens."""
+        """Return the seconds left to wait after a refusal, ignoring the tokens."""
         with self._lock:
             return max(0.0, self._blocked_until - self.clock())
 
     def take_tokens(self, call_count: int) -> None:
-        """Take tokens for the calls that are being sent."""
+        """Take tokens for the calls being sent."""
         with self._lock:
             now = self.clock()
             self._refill_tokens(now)
