@@ -1,4 +1,4 @@
-"""Reads the recent activity of all nodes: counts over time, and single changes.
+"""Reads the recent activity of all nodes, as counts over time and as single changes.
 
 The tables are indexed by block instead of by time. The first block at or after a time is found by
 bisection, because block times do not decrease.
@@ -45,7 +45,7 @@ from oracle.store.tables.state_tables import (
 
 
 class NodeTrendPoint(NamedTuple):
-    """A score of a node or, with `score` None, a change of its reliability."""
+    """A score of a node or, if `score` is None, a change of its reliability."""
 
     block: int
     time: int
@@ -60,16 +60,19 @@ class ActivityRepository:
     def count_scores_by_time(
         self, start: int, width_seconds: int, last_block: int
     ) -> dict[int, int]:
-        """Count scores since `start` in buckets of `width_seconds`, numbered from 0.
+        """Count the scores since `start` in each time bucket of `width_seconds`.
 
-        `last_block` is the newest block.
+        Buckets are numbered from 0. `last_block` is the newest block.
         """
         return self._count_by_time(score, start, width_seconds, last_block)
 
     def count_timeouts_by_time(
         self, start: int, width_seconds: int, last_block: int
     ) -> dict[int, int]:
-        """Count timeouts since `start` in buckets of `width_seconds`, numbered from 0."""
+        """Count the timeouts since `start` in each time bucket of `width_seconds`.
+
+        Buckets are numbered from 0.
+        """
         is_timeout = reliability_change.c.cause == ReliabilityCause.TIMED_OUT.value
         return self._count_by_time(
             reliability_change, start, width_seconds, last_block, is_timeout
@@ -110,7 +113,7 @@ class ActivityRepository:
     def list_last_reliability_changes(
         self, time: int, since: int, first_block: int
     ) -> list[ReliabilityChange]:
-        """Return the last reliability change of each node between two times.
+        """Return the last reliability change of each node within a time span.
 
         Changes at `since` are included, and changes at `time` are not; both are in unix seconds.
         `first_block` limits the search; all rows below this block must be older than `since`.
@@ -138,7 +141,7 @@ class ActivityRepository:
         ]
 
     def list_kickouts_since_block(self, block: int) -> list[KickoutDue]:
-        """Return the kickout intervals that opened in this block or later, oldest first."""
+        """Return the kickout intervals that opened at or after this block, oldest first."""
         order_columns = [kickout.c[name] for name in Position._fields]
         query = select(kickout).where(kickout.c.block >= block).order_by(*order_columns)
         return [decode_kickout_row(row) for row in self._connection.execute(query)]
@@ -146,10 +149,10 @@ class ActivityRepository:
     def get_trend_points_by_node(
         self, nodes: Iterable[Address], depth: int
     ) -> dict[Address, list[NodeTrendPoint]]:
-        """Return each node's last `depth` scores, and its reliability changes since, in order.
+        """Return each node's last `depth` scores, and its reliability changes in that time.
 
-        The last reliability change before the first returned score is included as well. One query
-        reads the points of all nodes.
+        Points are in chronological order. The last reliability change before the first returned
+        score is included. One query reads the points of all nodes.
         """
         addresses = [decode_hex(address) for address in nodes]
         scores = _select_last_scores(addresses, depth)
@@ -170,10 +173,11 @@ class ActivityRepository:
         }
 
     def find_time_of_recent_changes(self, count: int, since: int, last_block: int) -> int:
-        """Return `since`, or a later time since which nodes have at least `count` recent changes.
+        """Return the time since which at least `count` changes happened, but at least `since`.
 
-        A change is a fall of reliability or a change of membership. The result is `since` if there
-        are fewer of both. `last_block` is the newest block.
+        A change is a fall of reliability or a change of membership; the later of the two times is
+        returned. The result is `since` if there are fewer than `count` changes of each kind.
+        `last_block` is the newest block.
         """
         first_block = self.find_first_block_since(since, last_block)
         is_decrease = reliability_change.c.cause.in_([cause.value for cause in DECREASE_CAUSES])
@@ -185,14 +189,17 @@ class ActivityRepository:
         return max(newest_times)
 
     def find_first_block_since(self, time: int, last_block: int) -> int:
-        """Return a block below which all rows are older than `time`.
+        """Find the first block whose rows may be at or after `time`.
 
-        The result is at most `last_block` + 1.
+        All rows below this block are older than `time`. The result is at most `last_block` + 1.
         """
         return self._find_first_block_since(reliability_change, time, last_block)
 
     def _find_first_block_since(self, table: Table, time: int, last_block: int) -> int:
-        """Find the block by bisection in one query, which is faster than a query for each step."""
+        """Find the first block by bisection in a single query.
+
+        A separate query for each step would be slower.
+        """
         # In each row of `search`, all blocks below `block` are older than `time`. The value `step`
         # is the next step.
         search = select(
@@ -250,7 +257,10 @@ def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
 def _select_reliability_changes(
     addresses: list[bytes], scores: Subquery
 ) -> Select[*tuple[Any, ...]]:
-    """Select each node's reliability changes since the last change before its first score."""
+    """Select the reliability changes that belong to the selected scores of each node.
+
+    The first one is the last change before the node's first selected score.
+    """
     change = reliability_change
     first_score = (
         select(scores.c.node, func.min(scores.c.block).label("block"))

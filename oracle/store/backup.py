@@ -1,4 +1,4 @@
-"""Writes a backup of the database to one file, even under a running daemon, and restores it.
+"""Backs up the database to one file, even while a daemon uses it, and restores it.
 
 The backup of a SQLite database is a database file. The backup of a PostgreSQL database is an
 archive of `pg_dump` in the custom format.
@@ -34,7 +34,7 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def back_up_database(url: str, backup: Path) -> None:
-    """Write one snapshot of the database to a new file that only its owner can read.
+    """Write a snapshot of the database to a new file that only its owner can read.
 
     Raises:
         InputError: the file exists or cannot be written, the database is empty or of another
@@ -63,7 +63,7 @@ def back_up_database(url: str, backup: Path) -> None:
 
 
 def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bool) -> None:
-    """Replace the SQLite database by a backup, or restore into an empty PostgreSQL database.
+    """Restore a SQLite database from a backup, or fill an empty PostgreSQL database.
 
     An existing SQLite database is renamed to `replaced_path`. No other process may use the
     database. The restored database is marked, so that its signer signs nothing before all
@@ -112,7 +112,7 @@ def _mark_as_restored(url: URL) -> None:
 
 @contextmanager
 def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
-    """Copy the backup to a temporary file in `folder`, check the copy, and yield its path.
+    """Yield the path of a temporary, checked copy of the backup in `folder`.
 
     Raises:
         InputError: the backup is not of a version that this version can use.
@@ -166,7 +166,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
 
 
 def _move_database_aside(database: Path, replaced_path: Path) -> None:
-    """Rename all files of a SQLite database, including its write-ahead log."""
+    """Rename the files of a SQLite database, including its write-ahead log."""
     for suffix in ("", "-wal", "-shm"):
         file = database.with_name(database.name + suffix)
         if file.exists():

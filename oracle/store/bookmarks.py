@@ -38,11 +38,11 @@ class Bookmarks:
         upsert_rows(self._connection, bookmark, [(name, str(value))])
 
     def get_rewrite_count(self) -> int:
-        """Return the number of rollbacks and rebuilds of the projections."""
+        """Return how often the projections were rolled back or rebuilt."""
         return self.get_number(_REWRITES) or 0
 
     def increment_rewrite_count(self) -> None:
-        """Increment the count of rollbacks and rebuilds of the projections."""
+        """Count one more rollback or rebuild of the projections."""
         self.set(_REWRITES, self.get_rewrite_count() + 1)
 
     def delete(self, name: str) -> None:

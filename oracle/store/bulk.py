@@ -45,7 +45,7 @@ _Insert = TypeVar("_Insert", sqlite.Insert, "postgresql.Insert")
 
 
 class _ConflictPolicy(Enum):
-    """The way in which an insert handles a row whose key already exists."""
+    """How an insert handles a row whose key already exists."""
 
     FAIL = "fail"
     REPLACE = "replace"
@@ -67,7 +67,7 @@ def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Insert rows and replace stored rows with the same key; keys in `rows` must be unique."""
+    """Insert rows, replacing stored rows with the same key; keys in `rows` must be unique."""
     if _should_use_copy(connection, rows) and len(target.primary_key) == 1:
         _delete_rows(connection, target, rows)
         _copy_rows(connection, target, rows)
@@ -81,7 +81,7 @@ def insert_missing_rows(connection: Connection, target: Table, rows: list[Row]) 
 
 
 def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert raw rows as canonical; return how many rows became canonical.
+    """Insert raw rows as canonical, and return how many rows became canonical.
 
     A stored orphan with the same key is overwritten and becomes canonical. A stored canonical row
     is kept.
@@ -90,9 +90,10 @@ def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]
 
 
 def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
-    """Yield the rows whose key is among `keys`; the table must have a single key column.
+    """Yield the rows of a table with these keys.
 
-    The values are as the driver returns them; for example, SQLite's booleans are 0 and 1.
+    The table must have a single key column. The values are as the driver returns them; for
+    example, SQLite's booleans are 0 and 1.
     """
     key_list = list(keys)
     dialect = connection.dialect.name
@@ -119,7 +120,7 @@ def _build_select_sql(dialect: str, target: Table, condition: str) -> str:
 def stream_rows(
     connection: Connection, query: Select[Any], batch_rows: int
 ) -> Generator[list[Row]]:
-    """Yield the rows of a query in batches, so that they are never all in memory.
+    """Yield the rows of a query in batches, never holding all of them in memory.
 
     Values are those of the driver, as in `fetch_rows`. The caller closes the generator before the
     transaction ends.
@@ -154,7 +155,7 @@ def _should_use_copy(connection: Connection, rows: list[Row]) -> bool:
 
 
 def _delete_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Delete the stored rows with the keys of `rows`; the table has a single key column."""
+    """Delete the stored rows with the keys of `rows`, in a table with a single key column."""
     (key,) = target.primary_key.columns
     key_index = target.columns.keys().index(key.name)
     connection.exec_driver_sql(_build_delete_sql(target), ([row[key_index] for row in rows],))

@@ -23,7 +23,7 @@ _REFUSED_WAITS = 100
 
 
 class CommitWatch(Protocol):
-    """Detects commits since the last call of `wait`; thread-safe."""
+    """Detects commits since the last call of `wait`, and is thread-safe."""
 
     def wait(self, seconds: float) -> bool:
         """Wait up to `seconds` for a commit, and return whether there was a commit.
@@ -33,12 +33,12 @@ class CommitWatch(Protocol):
         ...
 
     def close(self) -> None:
-        """End a running `wait`, and release the connection."""
+        """End a running `wait` and release the connection."""
         ...
 
 
 class FileCommitWatch:
-    """Compares SQLite's `data_version`, which every commit of another connection changes.
+    """Detects commits of other SQLite connections by a change of `data_version`.
 
     `commit_condition` is notified of the commits of this process, so that they are detected
     immediately.
@@ -52,7 +52,7 @@ class FileCommitWatch:
         self._version = self._read_data_version()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
+        """Wait up to `seconds` for a commit, and return whether there was a commit."""
         with self._commit_condition:
             for _ in range(ceil(seconds / _POLL_SECONDS)):
                 if self._is_closed:
@@ -71,7 +71,7 @@ class FileCommitWatch:
             self._connection.close()
 
     def _read_data_version(self) -> int:
-        """Return the data version of the file, or the last known version while it is locked."""
+        """Return the current data version, or the last known version while the file is locked."""
         try:
             with closing(self._connection.execute("PRAGMA data_version")) as rows:
                 return int(rows.fetchone()[0])
@@ -99,7 +99,7 @@ class ServerCommitWatch:
         self._refused_waits = 0
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether a commit was seen.
+        """Wait up to `seconds` for a commit, and return whether there was a commit.
 
         The first call returns True at once, because earlier commits were not notified.
         """

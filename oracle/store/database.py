@@ -1,4 +1,4 @@
-"""The store: all repositories in a unit of work, committed as one transaction.
+"""The store, whose repositories share one transaction in each unit of work.
 
 See docs/explanation/storage.md#unit-of-work.
 """
@@ -96,10 +96,10 @@ _LAG_QUERY = text(
 
 
 class _LazyRepository:
-    """An attribute of a unit of work that imports and creates its repository on first access.
+    """An attribute of a unit of work whose repository is created on first access.
 
-    Imports are delayed because a command uses only a few repositories. The annotation of the
-    attribute contains the class of the repository.
+    The module of the repository is imported at the same time, because a command uses only a few
+    repositories. The annotation of the attribute contains the class of the repository.
     """
 
     def __init__(self, module_name: str) -> None:
@@ -110,7 +110,7 @@ class _LazyRepository:
         self._class_name = owner.__annotations__[name]
 
     def __get__(self, uow: "UnitOfWork", owner: type["UnitOfWork"]) -> Any:  # noqa: ANN401  any repository
-        """Return the repository, and store it in the unit of work under the same name."""
+        """Create the repository, and store it in the unit of work under the same name."""
         repository_class = getattr(import_module(self._module_name), self._class_name)
         attributes = vars(uow)
         attributes[self._name] = repository_class(attributes["_connection"])
@@ -118,12 +118,15 @@ class _LazyRepository:
 
 
 def _declare_lazy_repository(module: str) -> Any:  # noqa: ANN401  the annotation has the type
-    """Return a descriptor that imports a repository on first use."""
+    """Return a descriptor that imports the repository on first use."""
     return _LazyRepository(f"oracle.store.{module}")
 
 
 class UnitOfWork:
-    """All repositories within one database transaction; no repository commits by itself."""
+    """All repositories within one database transaction.
+
+    No repository commits by itself.
+    """
 
     identity: "IdentityRepository" = _declare_lazy_repository("identity")
     cursor: "CursorRepository" = _declare_lazy_repository("state.cursor_repository")
@@ -179,11 +182,12 @@ class UnitOfWork:
         self._connection = connection
 
     def measure_replica_lag_seconds(self) -> float | None:
-        """Return the age of the last replayed transaction, or None on a primary database.
+        """Measure how far a replica lags behind, in seconds; None on a primary database.
 
-        The read API may use a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica), and
-        every response states how far its data lags behind the daemon. SQLite has no replicas. If a
-        replica has replayed nothing yet, the value is a lower bound.
+        The lag is the age of the last replayed transaction. The read API may use a PostgreSQL
+        replica (docs/how-to/serve-the-read-api.md#replica), and every response states how far its
+        data lags behind the daemon. SQLite has no replicas. If a replica has replayed nothing yet,
+        the value is a lower bound.
         """
         if self._connection.dialect.name == "sqlite":
             return None
@@ -197,7 +201,7 @@ class UnitOfWork:
         self.dead_letters.orphan_above(number)
 
     def write_changes(self, changes: "Changes", rule_set: int) -> None:
-        """Write all changes of a fold in bulk, and their pre-images into the undo journal.
+        """Write all changes of a fold in bulk, and the replaced rows to the undo journal.
 
         `rule_set` is the number of the rule set that the fold applied.
         """
@@ -217,10 +221,13 @@ class UnitOfWork:
 
 
 class Store:
-    """An open database with the schema of this version; close it by `close` or a `with` block."""
+    """An open database with the schema of this version.
+
+    A store is closed by `close` or by a `with` block.
+    """
 
     def __init__(self, url: URL) -> None:
-        """Create a store without checks; use `open` instead, which checks the schema."""
+        """Create a store without checks; use `open` instead, which also checks the schema."""
         self._url = url
         # True if this process has committed any write.
         self._was_written = False
@@ -236,7 +243,7 @@ class Store:
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> "Store":
-        """Open `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
+        """Open the database at `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
 
         With `create`, the tables of an empty database are created. An older schema is never
         migrated by this method.
@@ -259,7 +266,7 @@ class Store:
         return store
 
     def set_fencing_epoch(self, epoch: int) -> None:
-        """Reject every write from now on unless the lease has this epoch.
+        """Reject later writes unless the lease has this epoch.
 
         This prevents a process that had stalled from writing outdated data after another process
         has taken over the lease.
@@ -268,7 +275,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        """Open a write transaction, which is committed at the end or rolled back on an exception.
+        """Open a write transaction, and commit it at the end or roll it back on an exception.
 
         Raises:
             UnknownCommitError: the connection was lost during COMMIT. The next transaction of any
@@ -305,7 +312,7 @@ class Store:
             self._commit_condition.notify_all()
 
     def _await_unknown_commit(self) -> None:
-        """Wait until the server has ended the transaction whose COMMIT it did not confirm.
+        """Wait until the server has ended the transaction with the unconfirmed COMMIT.
 
         Until then, the transaction holds the lock of writers. A caller that read the state earlier
         might repeat work that was committed.
@@ -322,10 +329,11 @@ class Store:
         self._has_unknown_commit = False
 
     def _check_file_identity(self) -> None:
-        """Check, before a commit, that the open files are still those at the database's path.
+        """Check that the database's path still leads to the open files.
 
-        A commit into a deleted file would be lost. A commit into a deleted write-ahead log would
-        be lost as well if the process is killed before it closes the database.
+        This is checked before each commit. A commit into a deleted file would be lost. A commit
+        into a deleted write-ahead log would be lost as well if the process is killed before it
+        closes the database.
 
         Raises:
             InputError: the database file or its log is missing, or another file has replaced it.
@@ -340,7 +348,7 @@ class Store:
         self._check_log_identity()
 
     def _check_log_identity(self) -> None:
-        """Check that the write-ahead log is still the file that this process opened.
+        """Check that the write-ahead log was not deleted or replaced by another file.
 
         Raises:
             InputError: the log is missing, or another file has replaced it.
@@ -376,7 +384,9 @@ class Store:
 
     @contextmanager
     def read_transaction(self) -> Iterator[UnitOfWork]:
-        """Open a read transaction on one snapshot of the database; keep it short.
+        """Open a read transaction on one snapshot of the database.
+
+        Keep the transaction short.
 
         Raises:
             TransientError: the connection was lost.
@@ -386,7 +396,7 @@ class Store:
             yield UnitOfWork(connection)
 
     def watch_commits(self) -> CommitWatch:
-        """Return a watch that detects the commits of all processes from now on."""
+        """Return a watch that detects later commits of any process."""
         watch: CommitWatch = (
             FileCommitWatch(self._url.database or "", self._commit_condition)
             if self._url.get_backend_name() == "sqlite"
@@ -397,7 +407,7 @@ class Store:
 
     @contextmanager
     def open_temporary_copy(self) -> Iterator[str | None]:
-        """Yield the URL of a temporary copy of the SQLite database, or None for a server.
+        """Yield the URL of a temporary copy of the SQLite database, or None for PostgreSQL.
 
         The copy is in the folder of the database file, takes as much disk space, and does not
         block writers.
@@ -415,7 +425,7 @@ class Store:
             yield f"sqlite:///{path}"
 
     def copy_sqlite_database(self, path: Path) -> None:
-        """Copy one snapshot of the SQLite database to a file without blocking writers.
+        """Copy a snapshot of the SQLite database to a file without blocking writers.
 
         Raises:
             TransientError: the file cannot be written, or the database cannot be read.
@@ -435,7 +445,7 @@ class Store:
                 ) from None
 
     def call_before_close(self, stop_reader: Callable[[], None]) -> None:
-        """Let `close` call `stop_reader` once, which must end a read in another thread."""
+        """Register a function that `close` calls once to end a read in another thread."""
         self._stop_readers.add(stop_reader)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Translates database errors into transient errors and input errors, without any password."""
+"""Translates database errors to errors of this project, without showing a password."""
 
 import sqlite3
 
@@ -70,7 +70,7 @@ def format_database_name(url: URL) -> str:
 
 
 def translate_db_error(error: Exception, url: URL) -> OracleError | None:
-    """Translate a database error, or return None for a programming error."""
+    """Translate a database error, or return None if it is a programming error."""
     if isinstance(error, NoConnection):
         return TransientError(f"{format_database_name(url)}: all connections are in use")
     if not isinstance(error, DBAPIError):
@@ -118,7 +118,7 @@ def _translate_postgresql_error(error: DBAPIError, url: URL) -> OracleError | No
 
 
 def is_connection_lost(error: BaseException | None) -> bool:
-    """Return whether an error of SQLAlchemy means that the connection to PostgreSQL was lost.
+    """Return whether a SQLAlchemy error means that the PostgreSQL connection was lost.
 
     A server that shuts down (SQLSTATE class 57) or loses its connection (class 08) may have
     committed the transaction.
@@ -137,7 +137,7 @@ def _is_sqlite(error: DBAPIError) -> bool:
 
 
 def _find_connect_failure_reason(sqlstate: str, message: str) -> str | None:
-    """Return why a connection failed, or None for any other error.
+    """Return the reason of a failed connection, or None for any other error.
 
     An error of the connection has no SQLSTATE, so its message is searched.
     """

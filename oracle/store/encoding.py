@@ -1,4 +1,4 @@
-"""Encodes column values: hex as bytes, positions and lists as text, wei as 32 bytes.
+"""Encodes column values such as hashes, positions, lists and amounts in wei.
 
 Each encoding has one pair of functions, which all repositories use.
 """
@@ -31,7 +31,7 @@ def encode_hex(value: bytes) -> str:
 
 
 def compute_prefix_range(digits: str, size: int) -> tuple[bytes, bytes]:
-    """Return the lowest and highest key of `size` bytes with this hex prefix."""
+    """Return the lowest and the highest key of `size` bytes with this hex prefix."""
     return (
         bytes.fromhex(digits.ljust(2 * size, "0")),
         bytes.fromhex(digits.ljust(2 * size, "f")),
@@ -52,7 +52,7 @@ def join_hashes(hashes: tuple[str, ...]) -> bytes:
 
 
 def split_hashes(value: bytes) -> tuple[str, ...]:
-    """Split concatenated 32-byte hashes, as the inverse of `join_hashes`."""
+    """Split concatenated 32-byte hashes into `0x` hex, as the inverse of `join_hashes`."""
     hashes_hex = value.hex()
     hash_digits = 2 * HASH_BYTES
     return tuple(
@@ -64,7 +64,7 @@ def split_hashes(value: bytes) -> tuple[str, ...]:
 
 
 def encode_wei(amount: int) -> bytes:
-    """Encode an amount as 32 big-endian bytes, so that bytes sort like the numbers."""
+    """Encode an amount as 32 big-endian bytes, whose order is that of the numbers."""
     return amount.to_bytes(_WEI_BYTES, "big")
 
 
@@ -77,7 +77,7 @@ def decode_optional_wei(value: bytes | None) -> int | None:
 
 
 def clamp_to_bigint(number: int | None) -> int | None:
-    """Clamp a number to 2^63 - 1, the largest value of BIGINT."""
+    """Limit a number to 2^63 - 1, the largest value of BIGINT."""
     return number if number is None or number <= _MAX_BIGINT else _MAX_BIGINT
 
 
@@ -88,7 +88,7 @@ def format_position(position: Position | None) -> str | None:
 
 
 def decode_position(row: Any) -> Position:  # noqa: ANN401  a row of any driver
-    """Return the position in the columns `block`, `tx`, `log` and `sub` of a row."""
+    """Decode the position in the columns `block`, `tx`, `log` and `sub` of a row."""
     return Position(row.block, row.tx, row.log, row.sub)
 
 
@@ -129,7 +129,7 @@ def escape_nul(text: str | None) -> str | None:
 
 
 def unescape_nul(text: str | None) -> str | None:
-    """Return the original text, as the inverse of `escape_nul`."""
+    """Restore the text that `escape_nul` has escaped."""
     if text is None or "\\" not in text:
         return text
     return "\\".join(part.replace("\\0", "\x00") for part in text.split("\\\\"))

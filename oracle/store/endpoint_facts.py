@@ -1,4 +1,4 @@
-"""Stores facts about endpoints (limits, tags, trust) as short texts, which may expire.
+"""Stores facts about endpoints, such as limits and trust, as short texts that may expire.
 
 `endpoint` is the display name, without an API key, or `""` for facts about the chain itself. See
 docs/explanation/storage.md#endpoint-facts.
@@ -24,7 +24,7 @@ _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.au
 
 
 class QuarantineRepository:
-    """The endpoints that were proven wrong, and the blocks that only they served.
+    """The quarantined endpoints, and the blocks that no other endpoint has served.
 
     A quarantine is stored as an `endpoint_fact` that does not expire, so that it lasts until an
     operator readmits the endpoint, even after a restart.
@@ -34,7 +34,7 @@ class QuarantineRepository:
         self._connection = connection
 
     def add(self, endpoint: str, reason: str) -> bool:
-        """Record that an endpoint was proven wrong; return False if it is already recorded.
+        """Quarantine an endpoint that was proven wrong; return False if it already is.
 
         Nothing that the endpoint confirmed counts any more. Its verified blocks and its audits of
         other endpoints' blocks are deleted, and the level of blocks that only this endpoint served
@@ -74,7 +74,7 @@ class QuarantineRepository:
     def find_lowest_suspect_interval(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
-        """Return the lowest interval in `blocks` that only a quarantined endpoint served, or None.
+        """Return the lowest blocks in a range that only a quarantined endpoint served.
 
         The interval has at most `max_blocks` blocks.
         """
@@ -90,12 +90,18 @@ class QuarantineRepository:
     def list_suspect_intervals(
         self, scope_id: bytes, blocks: BlockRange
     ) -> list[CoverageInterval]:
-        """Return the intervals overlapping the range that only a quarantined endpoint served."""
+        """Return the intervals in the range that only a quarantined endpoint served.
+
+        Intervals that overlap the range are returned unclipped.
+        """
         rows = self._connection.execute(_select_suspect_rows(scope_id, blocks))
         return [decode_coverage_row(row) for row in rows]
 
     def count_suspect_blocks(self, scope_id: bytes, endpoint: str | None = None) -> int:
-        """Count the blocks that only quarantined endpoints (or only `endpoint`) served."""
+        """Count the blocks that only quarantined endpoints served.
+
+        With `endpoint`, count only the blocks of this endpoint.
+        """
         block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         count_query = select(block_count).where(coverage.c.scope == scope_id, _IS_UNAUDITED)
         if endpoint is not None:
@@ -123,11 +129,11 @@ class EndpointFactsRepository:
         self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
-        """Return the value of a fact, or None if the fact is missing or has expired at `now`."""
+        """Return the value of a fact, or None if it is missing or has expired at `now`."""
         return self.get_all(endpoint, now).get(name)
 
     def get_all(self, endpoint: str, now: int) -> dict[str, str]:
-        """Return the facts about an endpoint that have not expired at `now`, by name."""
+        """Return an endpoint's facts that have not expired at `now`, by name."""
         is_fresh = or_(endpoint_fact.c.expires.is_(None), endpoint_fact.c.expires > now)
         query = select(endpoint_fact.c.name, endpoint_fact.c.value).where(
             endpoint_fact.c.endpoint == endpoint, is_fresh
@@ -136,15 +142,15 @@ class EndpointFactsRepository:
         return {row.name: row.value for row in rows}
 
     def set(self, endpoint: str, facts: Mapping[str, str], expires: int | None) -> None:
-        """Store facts; `expires` is in unix seconds, or None to keep the facts forever."""
+        """Store facts until `expires` (unix seconds), or for ever if it is None."""
         rows = [(endpoint, name, value, expires) for name, value in facts.items()]
         upsert_rows(self._connection, endpoint_fact, rows)
 
     def delete(self, endpoint: str, name: str) -> None:
-        """Delete one fact that was found to be wrong."""
+        """Delete a fact that turned out to be wrong."""
         is_this_fact = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
         self._connection.execute(delete(endpoint_fact).where(is_this_fact))
 
     def delete_expired(self, now: int) -> None:
-        """Delete the facts that expired by `now`."""
+        """Delete the facts that have expired at `now`."""
         self._connection.execute(delete(endpoint_fact).where(endpoint_fact.c.expires <= now))

@@ -1,4 +1,4 @@
-"""Creates SQLAlchemy engines, with connection settings and transaction modes for each database."""
+"""Creates SQLAlchemy engines with the connection settings of each kind of database."""
 
 import os
 import sqlite3
@@ -66,7 +66,7 @@ def parse_database_url(url: str) -> URL:
 
 
 def find_file_identity(url: URL, suffix: str = "") -> tuple[int, int] | None:
-    """Return device and inode of the SQLite file, or None if there is no such file.
+    """Return device and inode of the SQLite file, or None if the file does not exist.
 
     With the suffix `-wal`, the file is the write-ahead log.
     """
@@ -80,7 +80,7 @@ def find_file_identity(url: URL, suffix: str = "") -> tuple[int, int] | None:
 
 
 def create_write_engine(url: URL) -> Engine:
-    """Create an engine whose transactions exclude all other writers."""
+    """Create an engine for write transactions, only one of which runs at a time."""
     if url.get_backend_name() == "sqlite":
         _restrict_file_mode(url)
         engine = _create_sqlite_engine(url)
@@ -100,7 +100,7 @@ def create_write_engine(url: URL) -> Engine:
 
 
 def create_read_engine(url: URL) -> Engine:
-    """Create a read-only engine whose transactions each see one snapshot."""
+    """Create a read-only engine in which each transaction sees one snapshot."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite_engine(url)
         event.listen(engine, "connect", _make_connection_read_only)
@@ -125,7 +125,7 @@ def is_sqlite_file_missing(url: URL) -> bool:
 
 
 def _restrict_file_mode(url: URL) -> None:
-    """Create the database file if it is missing, and restrict it to its owner.
+    """Restrict the database file to its owner, creating it if it is missing.
 
     The file contains signed transactions that were not sent yet. SQLite gives its other files
     (`-wal`, `-shm`) the same mode. This function never opens an existing file. Closing it would
@@ -181,7 +181,7 @@ def _make_connection_read_only(connection: DBAPIConnection, _entry: ConnectionPo
 
 
 def build_keepalive_args(url: URL) -> dict[str, int]:
-    """Return the connection settings that detect a lost server within about ten seconds."""
+    """Return connection settings that detect a lost server within about ten seconds."""
     default_args = {
         "connect_timeout": round(BUSY_SECONDS),
         "keepalives_idle": 5,

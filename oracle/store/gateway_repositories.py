@@ -13,7 +13,10 @@ from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_out
 
 
 class StoredOutcome(NamedTuple):
-    """The outcome of a relay or a passed check, in column order; times are unix milliseconds."""
+    """The outcome of a relay or of a passed check; times are in unix milliseconds.
+
+    The fields are in the order of the table's columns.
+    """
 
     number: int
     received_ms: int
@@ -27,7 +30,7 @@ class StoredOutcome(NamedTuple):
 
 
 class StoredEpoch(NamedTuple):
-    """An epoch of draws and its seed; times are unix milliseconds."""
+    """An epoch of draws and its seed; times are in unix milliseconds."""
 
     start_ms: int
     end_ms: int
@@ -35,7 +38,7 @@ class StoredEpoch(NamedTuple):
 
 
 class StoredCheck(NamedTuple):
-    """The last check of a node on one chain; times are unix milliseconds."""
+    """The last check of a node on one chain; times are in unix milliseconds."""
 
     chain: str
     node: str
@@ -62,7 +65,7 @@ class RelayOutcomeRepository:
         self._connection = connection
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
-        """Insert the outcomes with new numbers, so that a batch can be written twice."""
+        """Insert the outcomes that are not stored yet, so that a batch may be written twice."""
         insert_missing_rows(
             self._connection, relay_outcome, [tuple(outcome) for outcome in outcomes]
         )
@@ -79,7 +82,7 @@ class RelayOutcomeRepository:
         return 0 if newest_number is None else newest_number + 1
 
     def delete_before(self, before_ms: int, kinds: Collection[str] | None = None) -> int:
-        """Delete outcomes received before `before_ms`, and return their number.
+        """Delete the outcomes received before `before_ms`, and return their number.
 
         If `kinds` are given, only outcomes of these kinds are deleted. The newest outcome is
         always kept.

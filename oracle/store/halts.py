@@ -1,4 +1,4 @@
-"""Halts, which stop all outbound work until an operator clears them with a reason.
+"""Stores halts, which stop all outbound work until an operator clears them.
 
 See docs/explanation/reorgs.md#below-the-final-block.
 """
@@ -20,7 +20,10 @@ from oracle.store.tables.integrity_tables import halt
 
 @dataclass(frozen=True, slots=True)
 class HaltEvidence:
-    """The block about which two sources disagree; a hash is None if its source lacks the block."""
+    """The block about which two sources disagree.
+
+    A hash is None if its source lacks the block.
+    """
 
     block: int
     our_hash: Hash | None
@@ -29,7 +32,7 @@ class HaltEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HaltClearRecord:
-    """The clearing of a halt: who cleared it, why and when; `time` is in unix seconds."""
+    """Who cleared a halt, why, and when (unix seconds)."""
 
     time: int
     by: str
@@ -38,9 +41,10 @@ class HaltClearRecord:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """A halt that was opened when `since_block` was the newest indexed block.
+    """A halt of all outbound work.
 
-    `since_time` is the time of that block. Outbound work is stopped while `cleared` is None.
+    `since_block` is the newest indexed block when the halt was opened, and `since_time` the time
+    of that block. Outbound work is stopped while `cleared` is None.
     """
 
     id: int
@@ -65,7 +69,7 @@ class HaltRepository:
         since_block: int,
         since_time: int,
     ) -> bool:
-        """Open a halt, and return False if a halt of this name is open already.
+        """Open a halt, or return False if a halt of this name is already open.
 
         `since_block` is the newest indexed block, and `since_time` its time.
         """
@@ -85,7 +89,10 @@ class HaltRepository:
         return True
 
     def clear(self, name: str, clear_record: HaltClearRecord) -> bool:
-        """Clear a halt and keep it as history. Return False if it is not open."""
+        """Clear a halt, or return False if it is not open.
+
+        A cleared halt is kept as history.
+        """
         is_open = (halt.c.name == name) & halt.c.cleared_time.is_(None)
         clear_statement = (
             update(halt)
@@ -108,12 +115,12 @@ class HaltRepository:
         return [_decode_halt_row(row) for row in self._connection.execute(_OPEN_HALTS)]
 
     def find_halt_reason(self) -> str | None:
-        """Return the name and the reason of the oldest open halt, or None if no halt is open."""
+        """Return the name and reason of the oldest open halt, or None if no halt is open."""
         open_halts = self.list_open_halts()
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 
     def count_halt_changes(self) -> int:
-        """Return the number of times that halts were opened or cleared.
+        """Return how often halts were opened or cleared.
 
         Readers use this number to detect changes, because the cursor does not move while a halt is
         open.
@@ -122,7 +129,7 @@ class HaltRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_halts(self, offset: int, limit: int) -> list[Halt]:
-        """Return up to `limit` halts, oldest first, skipping the first `offset`."""
+        """Return up to `limit` halts after the first `offset`, oldest first."""
         query = select(halt).order_by(halt.c.id).offset(offset).limit(limit)
         return [_decode_halt_row(row) for row in self._connection.execute(query)]
 

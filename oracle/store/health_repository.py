@@ -19,7 +19,7 @@ STALE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ReportedHealth:
-    """A daemon's last health report; `age_seconds` is its age.
+    """A daemon's last health report, which is `age_seconds` old.
 
     `process` is the daemon's name in the lease. `ended_at` is the time of its shutdown (unix
     seconds by the database's clock), or None while it runs or if it was killed. `failure` is the
@@ -35,18 +35,21 @@ class ReportedHealth:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the report is recent enough to describe the present."""
+        """Whether the daemon is running and its report is recent."""
         return self.ended_at is None and self.age_seconds <= STALE_SECONDS
 
 
 class HealthRepository:
-    """The one row of `daemon_health`; only the process that holds the lease writes it."""
+    """Access to the single row of `daemon_health`.
+
+    Only the process that holds the lease writes this row.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get(self) -> ReportedHealth | None:
-        """Return the last report, or None if no daemon ever reported."""
+        """Return the last report, or None if no daemon has ever reported."""
         table = daemon_health
         query = select(table, build_now_ms_expression(self._connection).label("now_ms"))
         row = self._connection.execute(query).one_or_none()
@@ -82,7 +85,10 @@ class HealthRepository:
         )
 
     def record_shutdown(self, process: str, failure: str | None) -> None:
-        """Record this daemon's shutdown; `failure` is None if an operator stopped it."""
+        """Record the shutdown of this daemon.
+
+        `failure` is None if an operator stopped the daemon.
+        """
         is_own_row = daemon_health.c.process == process
         values = {"ended_ms": build_now_ms_expression(self._connection), "failure": failure}
         self._connection.execute(update(daemon_health).where(is_own_row).values(values))

@@ -1,4 +1,4 @@
-"""Stores histories of nodes: scores, reliability (H), membership, due kickouts and anomalies.
+"""Stores the history of nodes, such as scores, reliability (H) and membership.
 
 An anomaly is an event that broke a rule and was ignored. Rows of anomalies are only appended.
 """
@@ -70,7 +70,7 @@ _SCORES_BETWEEN = _SCORES.where(
 
 
 def _select_newest(table: Table) -> Select[*tuple[Any, ...]]:
-    """Select a node's rows up to a block, newest first."""
+    """Select a node's rows up to a block, with the newest row first."""
     return (
         select(table)
         .where(table.c.node == _NODE, table.c.block <= bindparam("last_block"))
@@ -116,30 +116,33 @@ class ScoreRepository:
     def list_for_node(
         self, node: Address, limit: int = 50, *, up_to_seq: int | None = None
     ) -> list[ScoreEntry]:
-        """Return the node's last scores, oldest first, up to `up_to_seq` if given."""
+        """Return the node's last scores, oldest first.
+
+        With `up_to_seq`, later scores are left out.
+        """
         last_seq = INT63_MAX if up_to_seq is None else up_to_seq
         return self._load_newest(_SCORES_UP_TO_SEQ, node, limit, last_seq=last_seq)
 
     def list_for_node_up_to_block(
         self, node: Address, block: int, limit: int = 50
     ) -> list[ScoreEntry]:
-        """Return the last scores of the node as of `block`, oldest first."""
+        """Return the node's last scores up to `block`, oldest first."""
         return self._load_newest(_SCORES_UP_TO_BLOCK, node, limit, last_block=block)
 
     def list_for_node_up_to_position(
         self, node: Address, at: Position, limit: int
     ) -> list[ScoreEntry]:
-        """Return the last scores of the node up to a position, oldest first."""
+        """Return the node's last scores up to a position, oldest first."""
         is_up_to_position = tuple_(*(score.c[name] for name in Position._fields)) <= tuple(at)
         return self._load_newest(_NEWEST_SCORES.where(is_up_to_position), node, limit)
 
     def list_for_node_between(
         self, node: Address, first_time: int, last_time: int, earlier_limit: int
     ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
-        """Return a node's last scores before a time span, and all its scores within the span.
+        """Return a node's scores within a time span, and its last scores before the span.
 
-        The span is from `first_time` to `last_time`, both included. The first list has at most
-        `earlier_limit` scores.
+        The first list has at most `earlier_limit` scores before the span, and the second list has
+        all scores from `first_time` to `last_time`, both included.
         """
         earlier_scores = self._load_newest(
             _SCORES_BEFORE, node, earlier_limit, first_time=first_time
@@ -156,7 +159,7 @@ class ScoreRepository:
         return result.scalar_one_or_none()
 
     def get_rule_set_by_seq(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
-        """Return the rule set of each of a node's scores, by the score's `seq` number.
+        """Return the rule sets of a node's scores, by each score's `seq` number.
 
         Scores that were written before rule sets were numbered are left out.
         """
@@ -205,7 +208,10 @@ class ReliabilityRepository:
     def list_for_node(
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[ReliabilityChange]:
-        """Return a node's last reliability changes, up to `up_to_block` if given, oldest first."""
+        """Return a node's last reliability changes, oldest first.
+
+        With `up_to_block`, later changes are left out.
+        """
         parameters = _build_parameters(node, limit, up_to_block)
         rows = self._connection.execute(_NEWEST_RELIABILITY_CHANGES, parameters).all()
         return list(map(decode_reliability_row, reversed(rows)))
@@ -228,7 +234,10 @@ class MembershipRepository:
     def list_for_node(
         self, node: Address, limit: int = 50, *, up_to_block: int | None = None
     ) -> list[MembershipChange]:
-        """Return a node's last membership changes, up to `up_to_block` if given, oldest first."""
+        """Return a node's last membership changes, oldest first.
+
+        With `up_to_block`, later changes are left out.
+        """
         parameters = _build_parameters(node, limit, up_to_block)
         rows = self._connection.execute(_NEWEST_MEMBERSHIP_CHANGES, parameters).all()
         return list(map(decode_membership_row, reversed(rows)))
@@ -236,7 +245,10 @@ class MembershipRepository:
     def find_effective_change(
         self, node: Address, *, up_to_block: int | None = None
     ) -> MembershipChange | None:
-        """Return the change that set a node's current membership, or None if there was none."""
+        """Return the change that led to a node's membership state, or None if there is none.
+
+        The state is as of `up_to_block`, or the newest state without this argument.
+        """
         parameters = _build_parameters(node, 1, up_to_block)
         row = self._connection.execute(_EFFECTIVE_MEMBERSHIP_CHANGES, parameters).one_or_none()
         return None if row is None else decode_membership_row(row)
@@ -245,13 +257,13 @@ class MembershipRepository:
 def _build_parameters(
     node: Address, limit: int, up_to_block: int | None
 ) -> Mapping[str, bytes | int]:
-    """Return the bound parameters for an SQL statement built by `_select_newest`."""
+    """Build the bound parameters of a statement that `_select_newest` returned."""
     last_block = INT63_MAX if up_to_block is None else up_to_block
     return {"node": decode_hex(node), "row_limit": limit, "last_block": last_block}
 
 
 def enumerate_within_position(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
-    """Yield each entry with its index among the entries of the same position.
+    """Yield each entry with its index among the entries at the same position.
 
     The index is needed because one event may cause several entries.
     """
@@ -308,7 +320,7 @@ class KickoutRepository:
         self._connection = connection
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
-        """Save opened and closed intervals; if an interval occurs several times, save the last."""
+        """Save opened and closed intervals; of several versions of an interval, save the last."""
         interval_by_start = {
             (interval.node, interval.opened_at): interval for interval in intervals
         }
@@ -337,7 +349,7 @@ class KickoutRepository:
 
 
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
-    """Decode the interval in a complete row of the table.
+    """Decode a complete row of the table to a kickout interval.
 
     The row is unpacked, because this takes a third of the time of reading columns by name, and in
     a mass outage thousands of rows are decoded in each tick.

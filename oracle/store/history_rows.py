@@ -1,4 +1,4 @@
-"""Reads the folded history of a range of blocks as plain rows for `export --parquet`.
+"""Reads history by block range as plain rows for `export --parquet`.
 
 Each row begins with its position. Hashes and addresses are `0x` hex. Rows are in the order of
 their positions and are read in pages, so that memory use stays constant. See
@@ -26,14 +26,15 @@ _CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 
 class HistoryRows:
-    """Reads history by block range, with one method for each table of an export."""
+    """Reads a block range of history, with one method for each exported table."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def iterate_scores(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield task scores: position, time, node, seq, task, group, rank, elapsed, score, rules.
+        """Yield the task scores of these blocks as rows.
 
+        A row has the position, time, node, seq, task, group, rank, elapsed, score and rules.
         `rules` is the sha256 of the rules' text in hex, or None if the score has no rule set
         number.
         """
@@ -62,9 +63,10 @@ class HistoryRows:
             )
 
     def iterate_reliability_changes(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield reliability changes: position, time, node, seq, cause, task, old and new value.
+        """Yield the reliability changes of these blocks as rows.
 
-        H is the reliability in units of 10^-18.
+        A row has the position, time, node, seq, cause, task, old and new value. H is the
+        reliability in units of 10^-18.
         """
         table = reliability_change
         query = (
@@ -77,7 +79,10 @@ class HistoryRows:
             yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
 
     def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield accepted rounds: position, time, and the other fields of the event."""
+        """Yield the accepted rounds of these blocks as rows.
+
+        A row has the position, the time and the other fields of the event.
+        """
         table = accepted_round
         query = select(table).where(table.c.block.between(blocks.first, blocks.last))
         for row in self._iterate_rows(
@@ -89,10 +94,10 @@ class HistoryRows:
             yield (*decode_position(row), row.time, *fields)
 
     def list_kickout_starts_and_ends(self, blocks: BlockRange) -> list[Row]:
-        """Return the starts and ends of kickout intervals: position, node, due, since.
+        """Return the starts and ends of kickout intervals in these blocks as rows.
 
-        `due` is True for a start and False for an end. `since` is the position of the interval's
-        start.
+        A row has the position, node, due and since. `due` is True for a start and False for an
+        end. `since` is the position of the interval's start.
         """
         opened_query = select(kickout).where(kickout.c.block.between(blocks.first, blocks.last))
         closed_query = select(kickout).where(
@@ -114,9 +119,9 @@ class HistoryRows:
         return sorted(rows)
 
     def iterate_nodes(self, blocks: BlockRange) -> Iterator[Node]:
-        """Yield the nodes that changed in these blocks, by address, as of the last block.
+        """Yield the nodes that changed in these blocks, with their state after the last block.
 
-        Nodes that changed later are restored from the undo journal.
+        Nodes are ordered by address. Nodes that changed later are restored from the undo journal.
 
         Raises:
             FatalError: the journal does not reach back to the last block.

@@ -1,4 +1,4 @@
-"""Stores the chain and the contracts of this database, which every start checks."""
+"""Stores the chain and the contracts of the database, which are checked at every start."""
 
 from dataclasses import dataclass, fields
 
@@ -23,9 +23,10 @@ _LABEL_BY_FIELD = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A database's chain and contracts, which never change, except that contracts may be added.
+    """A database's chain and contracts, which never change.
 
-    `oracle` is None if no oracle contract is configured.
+    Only the addition of a contract is permitted. `oracle` is None if no oracle contract is
+    configured.
     """
 
     chain_id: int
@@ -41,7 +42,7 @@ class IdentityRepository:
         self._connection = connection
 
     def get(self) -> Identity | None:
-        """Return the identity of this database, or None while it is new."""
+        """Return the identity of this database, or None if the database is new."""
         row = self._connection.execute(select(identity)).one_or_none()
         if row is None:
             return None
@@ -54,7 +55,7 @@ class IdentityRepository:
         )
 
     def ensure_stored_identity(self, configured_identity: Identity) -> None:
-        """Store a new database's identity, or check the stored one and add new contracts.
+        """Store the identity of a new database, or check it and store added contracts.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block; or the
@@ -70,7 +71,9 @@ class IdentityRepository:
             self._store_added_contracts(configured_identity)
 
     def check(self, configured_identity: Identity) -> None:
-        """Reject a configuration that differs from the stored identity; contracts may be added.
+        """Check that the configuration agrees with the stored identity.
+
+        The configuration may add contracts.
 
         Raises:
             InputError: the database belongs to another chain, contract or start block.
@@ -92,7 +95,11 @@ class IdentityRepository:
                 )
 
     def _check_coverage_is_scoped(self) -> None:
-        """Raise InputError for added contracts while the coverage is not assigned to a scope."""
+        """Check that the coverage is assigned to a scope, before contracts are added.
+
+        Raises:
+            InputError: the coverage is not assigned to a scope.
+        """
         query = select(coverage.c.first_block).where(coverage.c.scope == UNNAMED_SCOPE_ID).limit(1)
         if self._connection.execute(query).first() is not None:
             raise InputError(

@@ -22,7 +22,7 @@ class LeafPieceRepository:
         self._connection = connection
 
     def add(self, piece: int, as_of: int, digest: PieceDigest, leaves: bytes) -> None:
-        """Insert a piece of a report's Merkle tree whose leaves changed since the last report."""
+        """Insert a piece of a report's Merkle tree if its leaves have changed."""
         self._connection.execute(
             insert(leaf_piece).values(
                 piece=piece,
@@ -37,10 +37,10 @@ class LeafPieceRepository:
         )
 
     def get_digest_by_piece(self, as_of: int) -> dict[int, PieceDigest]:
-        """Return the digest of each piece in the report as of a block, in ascending order.
+        """Return the digests of all pieces in the report as of a block, by piece.
 
-        If there was no report as of this block, or its pieces were pruned, the digests do not lead
-        to the root of a report.
+        The pieces are in ascending order. If there was no report as of this block, or its pieces
+        were pruned, the digests do not lead to the root of a report.
         """
         newest_query = (
             select(leaf_piece.c.piece, func.max(leaf_piece.c.as_of).label("as_of"))
@@ -58,7 +58,10 @@ class LeafPieceRepository:
         return {row.piece: _decode_digest(row) for row in rows}
 
     def load_leaves(self, piece: int, as_of: int) -> bytes:
-        """Return a piece's encoded leaves in the report as of a block, or b"" if not stored."""
+        """Return the encoded leaves of a piece in the report as of a block.
+
+        The result is b"" if the piece is not stored.
+        """
         query = (
             select(leaf_piece.c.leaves)
             .where(leaf_piece.c.piece == piece, leaf_piece.c.as_of <= as_of)
@@ -69,7 +72,7 @@ class LeafPieceRepository:
         return b"" if leaves is None else bytes(leaves)
 
     def load_lanes_of_seat(self, seat: int, as_of_blocks: Collection[int]) -> dict[int, int]:
-        """Return the reported score (lane) of one node by as-of block.
+        """Return the scores (lanes) reported for one node, by as-of block.
 
         The lane is 0 if the node had no leaf yet. Blocks before the oldest stored piece are left
         out.
@@ -95,7 +98,7 @@ class LeafPieceRepository:
         return lanes
 
     def delete_as_of(self, as_of: int) -> None:
-        """Delete a block's pieces, because their leaves are not those of the accepted round."""
+        """Delete the pieces of a block whose leaves differ from the accepted round."""
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of == as_of))
 
     def delete_after_last_report(self) -> None:
@@ -106,7 +109,7 @@ class LeafPieceRepository:
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of > newest_report))
 
     def prune_except(self, kept_blocks: Collection[int]) -> None:
-        """Delete the pieces that belong to no report as of one of `kept_blocks`."""
+        """Delete the pieces that no report as of one of `kept_blocks` needs."""
         as_of_blocks_by_piece = defaultdict[int, list[int]](list)
         keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)
         for piece, as_of in self._connection.execute(
@@ -124,7 +127,10 @@ class LeafPieceRepository:
 
 
 def _find_unused_blocks(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
-    """Return the as-of blocks that are not the newest ones up to any kept block."""
+    """Return the as-of blocks that no kept block needs.
+
+    A kept block needs the newest as-of block up to itself.
+    """
     used_blocks = {
         as_of_blocks[index - 1]
         for index in (bisect_right(as_of_blocks, kept_block) for kept_block in kept_blocks)

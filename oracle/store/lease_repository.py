@@ -1,4 +1,4 @@
-"""Stores the lease that gives a database a single writer, timed by the database's clock.
+"""Stores the lease that allows only one writer, timed by the database's clock.
 
 `epoch` increases with every new holder. A former holder stops when it finds another epoch in the
 row. See docs/explanation/daemon.md#lease.
@@ -34,7 +34,7 @@ _TERMINATE_STALLED_WRITERS = text(
 
 
 def build_now_ms_expression(connection: Connection) -> ColumnElement[int]:
-    """Return an SQL expression for the current time in milliseconds since 1970.
+    """Return an SQL expression for the current unix time in milliseconds.
 
     The time is taken when the statement runs, not when the transaction starts.
     """
@@ -45,7 +45,7 @@ def build_now_ms_expression(connection: Connection) -> ColumnElement[int]:
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """The state of the lease; `holder` is None if the lease is free.
+    """The state of the lease, whose `holder` is None if it is free.
 
     `seconds_left` may be negative. `until_ms` is the end of the lease by the database's clock;
     every renewal changes it.
@@ -58,13 +58,13 @@ class LeaseState:
 
 
 class LeaseRepository:
-    """Access to the row of the lease, within one transaction."""
+    """Access to the single row of the lease, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get_state(self) -> LeaseState:
-        """Return the state of the lease; its epoch is 0 if the lease was never held."""
+        """Return the state of the lease, with epoch 0 if it was never held."""
         ms_left = lease.c.until_ms - self._build_now_ms_expression()
         query = select(lease.c.holder, lease.c.epoch, ms_left, lease.c.until_ms)
         row = self._connection.execute(query).one_or_none()
@@ -73,7 +73,7 @@ class LeaseRepository:
         return LeaseState(row[0], row[1], row[2] / MS_PER_SECOND, row[3])
 
     def acquire(self, holder: str, seconds: float, *, dead_epoch: int | None = None) -> int | None:
-        """Acquire a free or expired lease and return its epoch, or None if the lease is held.
+        """Acquire a free or expired lease and return its epoch, or None if it is held.
 
         `dead_epoch` is the epoch of a holder whose process has ended. A lease with exactly this
         epoch is acquired even if it has not expired.
@@ -93,7 +93,7 @@ class LeaseRepository:
         return self._connection.execute(acquire_statement).scalar_one_or_none()
 
     def renew(self, epoch: int, seconds: float) -> bool:
-        """Extend the lease to `seconds` from now; return False if another process took over."""
+        """Extend the lease to `seconds` from now, or return False if it was taken over."""
         until_ms = self._build_now_ms_expression() + round(seconds * MS_PER_SECOND)
         is_own_lease = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
         result = self._connection.execute(
@@ -102,7 +102,7 @@ class LeaseRepository:
         return result.rowcount == 1
 
     def release(self, epoch: int) -> None:
-        """Release the lease; do nothing if another process has taken over."""
+        """Release the lease, unless another process has taken it over."""
         is_own_lease = lease.c.epoch == epoch
         self._connection.execute(
             update(lease)
@@ -111,7 +111,7 @@ class LeaseRepository:
         )
 
     def lock_held_lease(self, epoch: int) -> None:
-        """Check that the lease is held, and lock out other writers until the transaction ends.
+        """Check that the lease is held, and block other writers until the transaction ends.
 
         Raises:
             FatalError: another process has taken over; this transaction must be rolled back.
@@ -137,7 +137,7 @@ class LeaseRepository:
             raise FatalError(_TAKEN_OVER)
 
     def terminate_stalled_writer(self, seconds: float) -> bool:
-        """Terminate the connection of a writer that stalled the server for `seconds`.
+        """Terminate the connection of a writer that has stalled for `seconds`.
 
         Return whether a connection was ended. PostgreSQL then rolls back the writer's transaction.
         With SQLite, nothing is done.
@@ -148,7 +148,10 @@ class LeaseRepository:
         return any(self._connection.execute(_TERMINATE_STALLED_WRITERS, parameters).scalars())
 
     def _insert_missing_row(self) -> None:
-        """Insert the row of a free lease if it is missing; safe under concurrent calls."""
+        """Insert the row of a free lease if it is missing.
+
+        Concurrent calls are safe.
+        """
         insert_missing_rows(self._connection, lease, [(_ROW_ID, None, 0, 0)])
 
     def _build_now_ms_expression(self) -> ColumnElement[int]:

@@ -1,4 +1,4 @@
-"""Stores notices, and the progress of their delivery (docs/how-to/notifications.md)."""
+"""Stores notices and the progress of their delivery (docs/how-to/notifications.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,10 @@ class NoticeSources:
         self._connection = connection
 
     def list_reliability_changes(self, blocks: BlockRange) -> list[ReliabilityChange]:
-        """Return the reliability changes in these blocks, in order, except changes by a join."""
+        """Return the reliability changes in these blocks, in order.
+
+        Changes caused by a join are left out.
+        """
         table = reliability_change
         query = select(table).where(
             table.c.block.between(blocks.first, blocks.last),
@@ -58,7 +61,7 @@ class NoticeSources:
         ]
 
     def get_newest_score_by_node(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
-        """Return the block and `seq` of each node's newest score in these blocks, by node."""
+        """Return the newest score of each node in these blocks, as (block, `seq`)."""
         query = select(score.c.node, func.max(score.c.block), func.max(score.c.seq)).where(
             score.c.block.between(blocks.first, blocks.last)
         )
@@ -66,7 +69,7 @@ class NoticeSources:
         return {Address(encode_hex(address)): (block, seq) for address, block, seq in rows}
 
     def list_changed_kickouts(self, blocks: BlockRange) -> list[KickoutDue]:
-        """Return the kickout intervals that began or ended in these blocks."""
+        """Return the kickout intervals that started or ended in these blocks."""
         in_blocks: list[ColumnElement[bool]] = [
             column.between(blocks.first, blocks.last)
             for column in (kickout.c.block, kickout.c.closed_block)
@@ -98,10 +101,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """A target's delivery progress; `seq` is its last delivered or skipped notice.
+    """How far notices were delivered to a target.
 
-    The delivery of the next notice has failed `tries` times. It is tried again at `next_at`, in
-    unix seconds of the wall clock.
+    `seq` is the last notice that was delivered or skipped. The delivery of the next notice has
+    failed `tries` times. It is tried again at `next_at`, in unix seconds of the wall clock.
     """
 
     target: str
@@ -126,7 +129,7 @@ class NoticeRepository:
         self.sources = NoticeSources(connection)
 
     def append(self, notices: Sequence[Notice]) -> int:
-        """Append notices and return the number of the last one."""
+        """Append notices, and return the number of the last one."""
         newest_seq = self.get_newest_seq()
         rows = [
             (
@@ -149,11 +152,11 @@ class NoticeRepository:
         return int(self._connection.execute(select(func.max(notice.c.seq))).scalar() or 0)
 
     def list_after(self, seq: int, limit: int) -> list[Notice]:
-        """Return the next notices after `seq` that are not retracted, in order."""
+        """Return the notices after `seq` in order, without those that were retracted."""
         return self._select_notices(notice.c.seq > seq, notice.c.undone_by.is_(None), limit=limit)
 
     def retract_notices_above(self, block: int, retraction_seq: int) -> int:
-        """Mark the notices above `block` as retracted, and return their number.
+        """Mark the notices above `block` as retracted, and return how many were marked.
 
         `retraction_seq` is the notice that retracts them.
         """
@@ -167,11 +170,14 @@ class NoticeRepository:
         ).rowcount
 
     def list_retracted_by(self, seq: int, limit: int) -> list[Notice]:
-        """Return up to `limit` notices that the retraction `seq` retracted, oldest first."""
+        """Return up to `limit` notices that the notice `seq` retracted, oldest first."""
         return self._select_notices(notice.c.undone_by == seq, limit=limit)
 
     def list_nodes_in_state(self, begin_kind: str, *end_kinds: str) -> set[Address]:
-        """Return the nodes whose `begin_kind` notice was not followed by one of `end_kinds`."""
+        """Return the nodes that entered a state and have not left it, according to their notices.
+
+        A notice of `begin_kind` marks the entry, and a notice of one of `end_kinds` the end.
+        """
         is_of_these_kinds = notice.c.kind.in_([begin_kind, *end_kinds])
         newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
         newest_seq_by_node = (
@@ -192,7 +198,7 @@ class NoticeRepository:
         return set(self._connection.execute(query).scalars())
 
     def prune_before(self, max_time: int) -> None:
-        """Delete the notices before `max_time` (chain seconds), but keep the newest notice."""
+        """Delete the notices before `max_time` (chain seconds), except the newest notice."""
         newest_seq = self.get_newest_seq()
         # Keep the newest notice, because its number determines the number of the next one.
         is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)
@@ -207,7 +213,7 @@ class NoticeRepository:
         )
 
     def list_progress(self) -> list[DeliveryProgress]:
-        """Return the delivery progress of all targets, including removed ones."""
+        """Return the delivery progress of all targets, including targets removed since."""
         rows = self._connection.execute(select(notify_place).order_by(notify_place.c.target))
         return [DeliveryProgress(*row) for row in rows]
 

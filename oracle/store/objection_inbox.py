@@ -1,4 +1,4 @@
-"""Stores signed objections that were posted to the read API, until they are on chain.
+"""Stores signed objections from the read API until they are on chain.
 
 The read API adds rows, and the daemon that submits the objections marks them as ended. See
 docs/explanation/objections.md#post-an-objection.
@@ -46,7 +46,10 @@ class ObjectionInbox:
         self._connection = connection
 
     def add(self, posted_objection: PostedObjection) -> None:
-        """Store a newly posted objection, ignoring the fields for its id, call and end."""
+        """Store a newly posted objection.
+
+        The fields for its id, its call and its end are ignored.
+        """
         row = {
             "node": decode_hex(posted_objection.node),
             "seq": posted_objection.seq,
@@ -61,7 +64,7 @@ class ObjectionInbox:
         self._connection.execute(insert(objection_inbox).values(row))
 
     def count_posted_within(self, now: int, seconds: int) -> int:
-        """Count the objections that were posted at most `seconds` before `now` (unix seconds).
+        """Count the objections posted in the last `seconds` before `now` (unix seconds).
 
         Objections more than `seconds` in the future are left out, because they were stored by a
         clock that was ahead.
@@ -72,7 +75,7 @@ class ObjectionInbox:
         return int(self._connection.execute(query).scalar_one())
 
     def sum_reserved_gas_within(self, now: int, seconds: int) -> int:
-        """Return the gas reserved for the objections posted at most `seconds` before `now`."""
+        """Return the gas reserved for objections posted in the last `seconds` before `now`."""
         query = select(func.coalesce(func.sum(objection_inbox.c.reserved_gas), 0)).where(
             objection_inbox.c.received_at.between(now - seconds, now + seconds)
         )
@@ -84,7 +87,7 @@ class ObjectionInbox:
         return self._select_objections(query.order_by(objection_inbox.c.id.desc()).limit(limit))
 
     def find_unplanned_objection(self) -> PostedObjection | None:
-        """Return the oldest posted objection without a call, or None if there is none."""
+        """Return the oldest posted objection without a call, or None if all have one."""
         query = select(objection_inbox).where(
             objection_inbox.c.ended_at.is_(None), objection_inbox.c.intent_id.is_(None)
         )
@@ -93,16 +96,19 @@ class ObjectionInbox:
         )
 
     def find_by_intent(self, intent_id: int) -> PostedObjection | None:
-        """Return the objection that a call submits, or None if there is none."""
+        """Return the objection that a call submits, or None if it submits none."""
         query = select(objection_inbox).where(objection_inbox.c.intent_id == intent_id)
         return next(iter(self._select_objections(query)), None)
 
     def set_intent(self, posted_objection: PostedObjection, intent_id: int) -> None:
-        """Store the call that submits an objection."""
+        """Record which call submits an objection."""
         self._update(posted_objection, intent_id=intent_id)
 
     def mark_ended(self, posted_objection: PostedObjection, at: int, reason: str | None) -> None:
-        """End an objection at time `at` (unix seconds); `reason` is None if it is on chain."""
+        """Record that an objection ended at time `at` (unix seconds).
+
+        `reason` is None if the objection is on chain.
+        """
         self._update(posted_objection, ended_at=at, ended_reason=reason)
 
     def _update(self, posted_objection: PostedObjection, **values: object) -> None:

@@ -1,4 +1,4 @@
-"""Stores reports, one row per period, and holds of reports that may be wrong.
+"""Stores reports, one for each period, and holds of reports that may be wrong.
 
 A stored report is never built again as of another block
 (docs/explanation/reports.md#cut-at-period-end). A held report is not signed until an operator
@@ -74,7 +74,7 @@ class StoredReport:
 
     @property
     def outcome(self) -> str:
-        """The state, or `superseded` if another round was accepted before the report.
+        """The state, or `superseded` if another round was accepted first.
 
         A superseded report is no failure, because the next report contains all of its changes
         (docs/explanation/reports.md#cut-at-period-end).
@@ -84,7 +84,7 @@ class StoredReport:
 
 
 class StoredReportHeader(NamedTuple):
-    """A report without its content: its period and blocks, and its outcome."""
+    """The period, the blocks and the outcome of a report, without its content."""
 
     header: ReportHeader
     state: ReportState
@@ -98,7 +98,10 @@ class ReportRepository:
         self._bookmarks = Bookmarks(connection)
 
     def add(self, new_report: Report) -> None:
-        """Insert a new report; it is due, or skipped because too little has changed."""
+        """Insert a new report, which is due or skipped.
+
+        A report is skipped if too little has changed.
+        """
         self._connection.execute(
             insert(report).values(
                 period=new_report.period,
@@ -126,13 +129,16 @@ class ReportRepository:
         return self._connection.execute(newest_query).scalar_one_or_none()
 
     def find_newest_landed_period(self) -> int | None:
-        """Return the highest period whose report was accepted, or None if there is none."""
+        """Return the highest period with an accepted report, or None if there is none."""
         landed_query = select(report.c.period).where(report.c.state == ReportState.LANDED)
         newest_query = landed_query.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest_query).scalar_one_or_none()
 
     def find_first_due_period(self) -> int | None:
-        """Return the lowest period whose report is still to be sent or accepted, or None."""
+        """Return the lowest period whose report is due, or None if there is none.
+
+        A report is due until it was sent and accepted.
+        """
         due_query = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest_query = due_query.order_by(report.c.period).limit(1)
         return self._connection.execute(lowest_query).scalar_one_or_none()
@@ -142,7 +148,10 @@ class ReportRepository:
         return reports[0] if reports else None
 
     def list_due(self) -> list[StoredReport]:
-        """Return the reports that are still to be sent or accepted, oldest first."""
+        """Return the reports that are due, oldest first.
+
+        A report is due until it was sent and accepted.
+        """
         return self._select_reports(report.c.state == ReportState.DUE)
 
     def list_newest(self, limit: int = 20) -> list[StoredReport]:
@@ -151,14 +160,17 @@ class ReportRepository:
         return [_decode_report_row(row) for row in reversed(self._connection.execute(query).all())]
 
     def list_between(self, first_block: int, last_block: int) -> list[StoredReport]:
-        """Return the reports whose as-of block is in this range, ends included, oldest first."""
+        """Return the reports as of a block in this range, oldest first.
+
+        The range includes both ends.
+        """
         rows = self._connection.execute(
             _REPORTS_BETWEEN, {"first_block": first_block, "last_block": last_block}
         )
         return [_decode_report_row(row) for row in rows]
 
     def set_signed_round(self, period: int, round_number: int, digest: Hash) -> None:
-        """Store the signed digest of a report, and the round that it was signed for.
+        """Store the signed digest of a report and the round for which it was signed.
 
         Raises:
             ValueError: there is no report of this period.
@@ -174,7 +186,7 @@ class ReportRepository:
         self._update_report(period, state=state, reason=reason)
 
     def delete_from_block(self, block: int) -> int:
-        """Delete the reports as of `block` or later, and return the number of due ones.
+        """Delete the reports as of `block` or later, and return how many of them were due.
 
         The report as of `block` is deleted as well, because the next block determines whether a
         period ends with `block`. Accepted reports are kept, because final blocks do not change.
@@ -186,13 +198,13 @@ class ReportRepository:
         return due_count
 
     def get_newest_time_up_to(self, block: int) -> int:
-        """Return the as-of time of the newest report up to a block, or 0 if there is none."""
+        """Return the as-of time of the newest report up to a block, or 0 without a report."""
         query = select(report.c.as_of_time).where(report.c.as_of_number <= block)
         newest_query = query.order_by(report.c.as_of_number.desc()).limit(1)
         return self._connection.execute(newest_query).scalar_one_or_none() or 0
 
     def list_headers_since(self, period: int) -> list[StoredReportHeader]:
-        """Return the schedules and outcomes of reports from `period` on, oldest first.
+        """Return the schedule and outcome of each report from `period` on, oldest first.
 
         Skipped reports are included.
         """
@@ -210,16 +222,19 @@ class ReportRepository:
         return [_decode_header_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
-        """Return the first period since which no report is missing, or 0 if it was never set."""
+        """Return the first period from which on every report exists, or 0 if never recorded."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
     def raise_first_complete_period(self, period: int) -> None:
-        """Record that earlier periods have no report, because they ended during the backfill."""
+        """Record that the earlier periods ended during the backfill and have no report."""
         if period > self.get_first_complete_period():
             self._bookmarks.set(_COMPLETE_FROM_BOOKMARK, period)
 
     def mark_unsigned_missed_below(self, block: int, reason: str) -> None:
-        """Mark unsigned due reports as missed if their as-of block is below `block`."""
+        """Mark unsigned reports as missed if they are as of a block lower than `block`.
+
+        Only due reports are marked.
+        """
         is_unsigned_due = (
             (report.c.state == ReportState.DUE)
             & (report.c.as_of_number < block)
@@ -297,7 +312,10 @@ WRONG_LEAVES_SUFFIX = " of its leaves differ from the nodes; it is never signed"
 
 @dataclass(frozen=True, slots=True)
 class ReportHold:
-    """The hold of one period's report; `released_at` (unix seconds) is None while it is held."""
+    """The hold of one period's report.
+
+    `released_at` (unix seconds) is None while the report is held.
+    """
 
     period: int
     reason: str
@@ -313,12 +331,12 @@ class ReportHold:
 
     @property
     def has_wrong_leaves(self) -> bool:
-        """Whether the leaves of the report are wrong, so that it cannot be released."""
+        """Whether the report has wrong leaves, so that it cannot be released."""
         return self.reason.endswith(WRONG_LEAVES_SUFFIX)
 
 
 class HoldRepository:
-    """Access to the table report_hold; its changes are written to the journal of the outbox."""
+    """Access to the table report_hold, whose changes are journalled in the outbox."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -326,17 +344,18 @@ class HoldRepository:
         self._reports = ReportRepository(connection)
 
     def can_hold(self, period: int, reason: str) -> bool:
-        """Return whether `hold` would store this hold."""
+        """Return whether `hold` would store a hold for this reason."""
         old_hold = self.get(period)
         return old_hold is None or (
             reason.endswith(WRONG_LEAVES_SUFFIX) and not old_hold.has_wrong_leaves
         )
 
     def hold(self, period: int, reason: str, facts: Mapping[str, object], stamp: Stamp) -> bool:
-        """Hold a period's report, with `facts` as JSON; return False if the hold is kept as it is.
+        """Hold a period's report, or return False if its stored hold is kept.
 
-        A period that an operator released is held again only if its leaves are wrong, because the
-        operator did not know this. This hold also replaces a hold for another reason.
+        `facts` is stored as JSON. A period that an operator released is held again only if its
+        leaves are wrong, because the operator did not know this. This hold also replaces a hold
+        for another reason.
         """
         if not self.can_hold(period, reason):
             return False
@@ -347,14 +366,14 @@ class HoldRepository:
         return True
 
     def list_held(self) -> list[ReportHold]:
-        """Return the holds that were not released yet, by period."""
+        """Return the holds that were not released, ordered by period."""
         query = select(report_hold).where(report_hold.c.released_at.is_(None))
         return [
             _decode_hold_row(row) for row in self._connection.execute(query.order_by("period"))
         ]
 
     def list_awaiting_operator(self) -> list[ReportHold]:
-        """Return the held reports after the newest accepted report, by period."""
+        """Return the held reports after the newest accepted report, ordered by period."""
         held_reports = self.list_held()
         # Usually no report is held. The query is then skipped.
         newest_landed_period = self._reports.find_newest_landed_period() if held_reports else None
@@ -369,19 +388,22 @@ class HoldRepository:
         return bool(self.list_awaiting_operator())
 
     def find_newest_released_period(self) -> int | None:
-        """Return the newest period that an operator released, or None if there is none."""
+        """Return the newest period that an operator released, or None if none was."""
         released_query = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
         newest_query = released_query.order_by(report_hold.c.period.desc()).limit(1)
         return self._connection.execute(newest_query).scalar_one_or_none()
 
     def get(self, period: int) -> ReportHold | None:
-        """Return the hold of a period, even if released, or None."""
+        """Return the hold of a period, even if it was released, or None without a hold."""
         query = select(report_hold).where(report_hold.c.period == period)
         row = self._connection.execute(query).one_or_none()
         return None if row is None else _decode_hold_row(row)
 
     def release(self, period: int, stamp: Stamp) -> bool:
-        """Release a held report on behalf of `stamp.actor`; return False if it is not held."""
+        """Release a held report, or return False if it is not held.
+
+        `stamp.actor` is stored as the person who released it.
+        """
         result = self._connection.execute(
             update(report_hold)
             .where(report_hold.c.period == period, report_hold.c.released_at.is_(None))

@@ -1,4 +1,4 @@
-"""Checks the schema version of a database, and upgrades the schema to this version (Alembic).
+"""Checks the schema version of a database, and upgrades it with Alembic.
 
 A migration must not change a row, so the rows of all tables are compared before and after it.
 State, outbox, reports and signatures are compared by all their values. Tables of raw rows are
@@ -86,7 +86,7 @@ class SchemaAge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The schema revision of the database, and how it compares to the expected `REVISION`."""
+    """The schema revision of the database, compared with the expected `REVISION`."""
 
     age: SchemaAge
     found_revision: str | None
@@ -117,7 +117,7 @@ def inspect_schema(url: str) -> SchemaState:
 
 
 def require_upgradable_schema(url: str) -> SchemaState:
-    """Return the schema's state, if this version can use the schema now or after `migrate`.
+    """Return the schema's state, after checking that this version can use or upgrade it.
 
     Raises:
         InputError: the database is empty, unreachable, newer than the code, older than the first
@@ -130,7 +130,7 @@ def require_upgradable_schema(url: str) -> SchemaState:
 
 
 def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -> SchemaState:
-    """Upgrade the schema to the expected revision in one transaction; return the previous state.
+    """Upgrade the schema in one transaction, and return its previous state.
 
     The transaction excludes all other writers. `check_lease` raises an error if another process
     may work on the older database. After the migration, every row is compared with its earlier
@@ -229,7 +229,7 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
 
 
 def _create_tables(connection: Connection) -> None:
-    """Create all tables and views in an empty database, and store the newest revision.
+    """Create all tables and views of an empty database, and store the newest revision.
 
     A test checks that the migrations create the same schema. They are not run, because importing
     Alembic takes longer than creating the tables.
@@ -290,7 +290,7 @@ def _upgrade_to_head(config: "Config") -> None:
 
 @contextmanager
 def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
-    """Open a transaction on a separate connection, and translate database errors."""
+    """Open a transaction on a separate connection whose errors are translated."""
     try:
         with engine.connect() as connection, connection.begin():
             yield connection
@@ -306,10 +306,10 @@ def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
 def list_compared_columns(
     connection: Connection, rewritten_tables: Collection[str]
 ) -> dict[str, list[str]]:
-    """Return the columns to compare in each table, or none if its rows are only counted.
+    """Return the columns of each table to compare during a migration.
 
-    `rewritten_tables` contains the tables and columns (`TABLE` or `TABLE.COLUMN`) that are left
-    out.
+    The list is empty if the rows of the table are only counted. `rewritten_tables` contains the
+    tables and columns (`TABLE` or `TABLE.COLUMN`) that are left out.
     """
     inspector = inspect(connection)
     return {
@@ -328,7 +328,7 @@ def list_compared_columns(
 def compute_table_checksums(
     connection: Connection, columns_by_table: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[int, int]]:
-    """Return each table's row count and the sum of its rows' hashes.
+    """Compute each table's row count and the sum of its rows' hashes.
 
     The sum does not depend on the order of the rows. It is 0 for a table whose rows are only
     counted.
@@ -346,7 +346,10 @@ def find_changed_tables(
     columns_by_table: Mapping[str, Sequence[str]],
     checksums: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """Return the tables that lost a column or whose rows differ from the earlier checksums."""
+    """Return the tables with a lost column or with other rows than before.
+
+    `checksums` are the earlier checksums.
+    """
     present_columns = list_compared_columns(connection, ())
     kept_columns = {
         name: columns

@@ -1,4 +1,4 @@
-"""Compares the tables of a database with the tables that this version defines.
+"""Compares the tables of a database with the definitions of this version.
 
 Until the first release, the only migration is edited in place, so its name does not tell which
 tables a database has. Therefore the tables themselves are compared.
@@ -30,7 +30,7 @@ LEFT JOIN sqlite_master AS s ON s.type = 'index' AND s.name = i.name WHERE m.typ
 
 
 class _TableParts:
-    """The parts of one table as texts, which are the same on both databases."""
+    """Describes the parts of a table as texts that are the same for both databases."""
 
     def __init__(self) -> None:
         self.descriptions: set[str] = set()
@@ -50,7 +50,10 @@ class _TableParts:
     def add_index(
         self, name: object, columns: Sequence[str | None], condition: str, *, is_unique: bool
     ) -> None:
-        """Add an index, or the constraint that the index enforces, which has no name on SQLite."""
+        """Add an index, or the unique constraint behind it.
+
+        A unique constraint has no name on SQLite.
+        """
         listing = f"({', '.join(map(str, columns))}){_list_literals(condition)}"
         if name is not None:
             self.descriptions.add(f"{'unique ' if is_unique else ''}index {name} {listing}")
@@ -67,7 +70,7 @@ def _list_literals(condition: str) -> str:
 
 
 def find_schema_difference(connection: Connection) -> str | None:
-    """Return the first difference that keeps this version from using the tables, or None.
+    """Return the first difference that makes the tables unusable for this version, if any.
 
     An additional table, index or optional column is not a difference, because the operator may
     have added it.

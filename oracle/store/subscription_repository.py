@@ -46,7 +46,10 @@ _LIVE_STATES = tuple(state for state in SubscriptionState if state != Subscripti
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription of a node's owner; times are unix seconds. An empty `kinds` selects all."""
+    """A node owner's subscription to notices.
+
+    Times are in unix seconds. An empty `kinds` selects all kinds.
+    """
 
     id: str
     node: Address
@@ -69,7 +72,7 @@ class SubscriptionRepository:
         self._connection = connection
 
     def use_nonce(self, node: Address, nonce: int) -> bool:
-        """Store the nonce of a node's request, or return False if it does not increase."""
+        """Store the nonce of a node's request, or return False if the nonce is not higher."""
         query = select(subscription_nonce.c.nonce).where(
             subscription_nonce.c.node == decode_hex(node)
         )
@@ -96,7 +99,7 @@ class SubscriptionRepository:
         return self._select(subscription.c.node == decode_hex(node))
 
     def list_all(self) -> list[Subscription]:
-        """Return all subscriptions, oldest first, including those that ended recently."""
+        """Return all subscriptions, oldest first, even those that ended recently."""
         return self._select()
 
     def list_live(self) -> list[Subscription]:
@@ -108,7 +111,7 @@ class SubscriptionRepository:
         return {state: int(count) for state, count in self._connection.execute(query)}
 
     def count_created_since(self, time: int, target: str) -> int:
-        """Count the subscriptions created for this target since `time`.
+        """Count the subscriptions that were created for a target since `time`.
 
         Subscriptions of all nodes count, and also those that have ended.
         """
@@ -120,7 +123,7 @@ class SubscriptionRepository:
     def list_due(
         self, time: int, network_kinds: Collection[str], excluded_ids: Collection[str], limit: int
     ) -> list[Subscription]:
-        """Return the subscriptions with a message to send, the longest waiting first.
+        """Return the subscriptions with a message to send, starting with the longest wait.
 
         The message is a request for confirmation, a notice about the node, or a notice about the
         network if its kind is in `network_kinds`.
@@ -164,7 +167,7 @@ class SubscriptionRepository:
         self._update(subscription_id, state=state.value, changed_at=time)
 
     def end(self, subscription_id: str, reason: str, time: int) -> None:
-        """End a subscription, and erase its target and its progress."""
+        """End a subscription, and erase its target and its delivery progress."""
         values = {"state": SubscriptionState.ENDED.value, "reason": reason, "target": ""}
         self._update(subscription_id, **values, changed_at=time)
         name = _PROGRESS_PREFIX + subscription_id

@@ -1,1 +1,1 @@
-"""Stores the outbox: intents, nonces, attempts, accounts, statements and the journal."""
+"""Stores the outbox with its intents, nonces, attempts, accounts, statements and journal."""

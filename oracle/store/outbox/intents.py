@@ -1,4 +1,4 @@
-"""Stores intents (calls, from planned to final), and journals each of their changes.
+"""Stores intents, which are calls from planned to final, and journals their changes.
 
 See docs/explanation/transactions.md#states.
 """
@@ -42,7 +42,7 @@ class IntentRepository:
         self._journal = journal
 
     def add(self, request: CallRequest, stamp: Stamp) -> int | None:
-        """Insert a planned intent and return its id, or None if the dedup key exists already."""
+        """Insert a planned intent and return its id, or None if its dedup key exists."""
         if self.find_by_dedup_key(request) is not None:
             return None
         row = encode_request_row(request) | {
@@ -58,7 +58,7 @@ class IntentRepository:
         return intent_id
 
     def add_next_try(self, request: CallRequest, stamp: Stamp) -> int | None:
-        """Insert an intent whose dedup key includes the number of this try.
+        """Insert an intent with the number of this try in its dedup key.
 
         Tries are the calls of the same kind for the same subject and round, in any state.
         """
@@ -66,7 +66,7 @@ class IntentRepository:
         return self.add(replace(request, dedup_key=f"{request.dedup_key}:try={tries + 1}"), stamp)
 
     def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
-        """Return the intent with a request's dedup key, in any state, or None."""
+        """Return the intent with a request's dedup key, in any state, or None if it is new."""
         is_same_request = and_(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.contract == request.contract,
@@ -92,7 +92,7 @@ class IntentRepository:
         )
 
     def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
-        """Mark an intent as mined, and write the outcome of its receipt to the journal.
+        """Mark an intent as mined, and journal the outcome in its receipt.
 
         If the intent had lost its nonce to another call, this is cleared, because a reorg may have
         reversed it.
@@ -107,7 +107,7 @@ class IntentRepository:
         )
 
     def set_error(self, intent: Intent, error: tuple[str, str], stamp: Stamp) -> bool:
-        """Store the reason why an intent waits, and return whether the reason is new.
+        """Store why an intent waits, and return whether this reason is new.
 
         Raises:
             FatalError: see `change_state`.
@@ -128,7 +128,7 @@ class IntentRepository:
         self.change_state(intent, IntentState.READY, stamp, {**limits, **_CLEARED_REASON})
 
     def raise_reserved_cost(self, intent: Intent, cost: int) -> None:
-        """Raise the reserved cost to `cost` wei, unless it is higher already.
+        """Raise the reserved cost of an intent to `cost` wei, without ever lowering it.
 
         The caller stores the signed bytes in the same transaction. The cost cannot be derived from
         these bytes, because they do not contain the data fee of a rollup.
@@ -143,11 +143,12 @@ class IntentRepository:
     def postpone_intent(
         self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp
     ) -> bool:
-        """Move an intent back to planned until a block time; return whether the reason is new.
+        """Postpone an intent until a block time, and return whether the reason is new.
 
-        A nonce that was assigned becomes free for the next intent, because nothing was signed for
-        it. `error` is (class, text). If the class is already set, the change is not journalled
-        again. If the intent yields to another transmitter, the time is stored in `yielded_at`.
+        The intent becomes planned again. A nonce that was assigned becomes free for the next
+        intent, because nothing was signed for it. `error` is (class, text). If the class is
+        already set, the change is not journalled again. If the intent yields to another
+        transmitter, the time is stored in `yielded_at`.
         """
         error_class, text = error
         values: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
@@ -170,7 +171,7 @@ class IntentRepository:
         stamp: Stamp,
         error_class: str = "",
     ) -> None:
-        """End an intent that was never sent, and free its nonce for the next intent.
+        """End an intent that was never sent, so that the next intent can use its nonce.
 
         If `error_class` is empty, the class is the part of `reason` before the first parenthesis.
         """
@@ -203,7 +204,9 @@ class IntentRepository:
         self.change_state(_require_no_nonce(intent), IntentState.PLANNED, stamp, _CLEARED_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
-        """Cancel an intent that has no nonce, or is held after its nonce was used.
+        """Cancel an intent that can no longer be mined.
+
+        The intent has no nonce, or is held after its nonce was used.
 
         Raises:
             FatalError: the intent has a nonce and may still be mined, or it changed since it was
@@ -217,7 +220,7 @@ class IntentRepository:
         self.change_state(cancellable_intent, IntentState.CANCELLED, stamp, values)
 
     def take_over_unsigned(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
-        """Move unsigned calls of these kinds from other accounts to `account`.
+        """Move the unsigned calls of these kinds from other accounts to `account`.
 
         The result is the number of these calls. Their nonces become vacant. A call that was signed
         stays with its account.
@@ -250,7 +253,7 @@ class IntentRepository:
         return None if row is None else decode_intent_row(row)
 
     def list_in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
-        """Return the account's intents in these states, by priority and then by age."""
+        """Return the account's intents in these states, by priority, then by age."""
         account_parameters = {"chain": account.chain_id, "account": account.address}
         parameters = {**account_parameters, "states": [state.value for state in states]}
         return [
@@ -259,16 +262,19 @@ class IntentRepository:
         ]
 
     def list_unfinished(self, account: Account) -> list[Intent]:
-        """Return the unfinished intents: planned, ready, assigned, live, mined."""
+        """Return the account's intents that are planned, ready, assigned, live or mined."""
         return self.list_in_states(account, UNFINISHED_STATES)
 
     def find_most_urgent_pending_call(self, account: Account, kind: str) -> Intent | None:
-        """Return the most urgent call of a kind that is not mined yet, or None."""
+        """Return the most urgent call of a kind that is not mined yet, if there is one."""
         pending_intents = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending_intents if intent.request.kind == kind), None)
 
     def count_tries(self, request: CallRequest) -> int:
-        """Count a request's tries: intents of its kind, subject and round, in any state."""
+        """Count the tries of a request.
+
+        A try is an intent of the same kind, subject and round, in any state.
+        """
         count_query = select(func.count()).where(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.kind == request.kind,
@@ -278,14 +284,17 @@ class IntentRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_intents_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
-        """Return the intents of a kind from period `first` on, in any state."""
+        """Return the intents of a kind for period `first` and later, in any state."""
         is_in_periods = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
         return self._load_intents(_select_intents_of_account(account).where(is_in_periods))
 
     def list_newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
     ) -> list[Intent]:
-        """Return the last `limit` intents, optionally of one state or kind, newest first."""
+        """Return the last `limit` intents, newest first.
+
+        `state` and `kind` select intents of one state or kind.
+        """
         query = (
             _ALL_INTENTS
             if state is None
@@ -303,7 +312,7 @@ class IntentRepository:
         return {(row[0], row[1]): row[2] for row in rows}
 
     def count_failures_by_reason(self, kinds: Collection[str]) -> dict[str, int]:
-        """Count the failed intents of these kinds, by reason."""
+        """Count the failed intents of these kinds by reason."""
         rows = self._connection.execute(
             select(pub_intent.c.error_class, func.count())
             .where(
@@ -320,7 +329,7 @@ class IntentRepository:
         return counts
 
     def expire_intents_above(self, block: int, stamp: Stamp) -> int:
-        """Expire intents without a nonce that were planned after `block`; return their number.
+        """Expire the intents planned after `block` that have no nonce; return their number.
 
         Intents with a nonce are kept. The contract rejects their calls, and the receipts show it.
         """

@@ -1,4 +1,7 @@
-"""Writes the journal of the outbox: one row for every change, in the change's commit."""
+"""Writes the journal of the outbox, with one row for every change.
+
+The row is committed together with the change.
+"""
 
 from sqlalchemy import Connection, insert, select
 

@@ -43,14 +43,20 @@ class NonceQueries:
         return [decode_slot_row(row) for row in self._connection.execute(query)]
 
     def list_foreign_nonces(self, account: Account) -> list[int]:
-        """Return the nonces that foreign transactions used, unless they were rebuilt since."""
+        """Return the nonces that a transaction from outside this database used.
+
+        Nonces that were rebuilt since are left out.
+        """
         query = select(pub_nonce.c.nonce).where(
             build_account_condition(account), pub_nonce.c.state == NonceState.FOREIGN.value
         )
         return list(self._connection.execute(query.order_by(pub_nonce.c.nonce)).scalars())
 
     def list_inclusion_delays(self, account: Account, limit: int) -> list[int]:
-        """Return how many blocks the last `limit` mined nonces took from sending to inclusion."""
+        """Return how many blocks each of the last `limit` mined nonces took.
+
+        The blocks are counted from the first sending to the inclusion.
+        """
         first_sent_block = func.min(pub_attempt.c.first_sent_block)
         query = (
             select(pub_nonce.c.block_number - first_sent_block)
@@ -74,7 +80,7 @@ class NonceQueries:
         return list(self._connection.execute(query).scalars())
 
     def find_slot(self, account: Account, nonce: int) -> NonceSlot | None:
-        """Return the slot of a nonce, final or not, or None if the nonce has no slot."""
+        """Return the slot of a nonce, even if it is final, or None if the nonce has no slot."""
         query = select(pub_nonce).where(
             build_account_condition(account), pub_nonce.c.nonce == nonce
         )
@@ -95,7 +101,7 @@ class NonceQueries:
         return [decode_attempt_row(row) for row in self._connection.execute(query)]
 
     def list_intent_ids_by_hash_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
-        """Return the intent ids of up to `limit` transactions whose hash begins with `digits`.
+        """Return up to `limit` transactions by hash prefix, with the ids of their intents.
 
         The result maps each hash to an intent's id: the transaction was signed for this intent, or
         the intent was rebuilt from the transaction.
@@ -120,7 +126,7 @@ class NonceQueries:
         return dict(sorted(intent_id_by_hash.items())[:limit])
 
     def find_vacant_slot(self, account: Account) -> NonceSlot | None:
-        """Return the lowest open nonce without a signed transaction or an intent, or None."""
+        """Return the lowest open nonce that has neither a signed transaction nor an intent."""
         has_attempt = exists().where(
             pub_attempt.c.chain_id == pub_nonce.c.chain_id,
             pub_attempt.c.sender == pub_nonce.c.sender,
@@ -145,7 +151,7 @@ class NonceQueries:
         return None if row is None else decode_slot_row(row)
 
     def sum_reserved_wei(self, account: Account) -> int:
-        """Return the total maximum cost of the open slots, in wei."""
+        """Return the maximum cost of all open slots, in wei."""
         return sum(
             self._load_slot_costs(
                 build_account_condition(account) & pub_nonce.c.state.in_(_OPEN_STATES)
@@ -153,7 +159,7 @@ class NonceQueries:
         )
 
     def sum_committed_wei(self, account: Account, since: int, until: int = _MAX_TIME) -> int:
-        """Return the total cost of the slots that were opened, bumped or mined in a time span.
+        """Return the total cost of the slots opened, bumped or mined in a time span.
 
         The cost is in wei, and `since` and `until` are unix seconds; `until` excludes times in the
         future, which a wrong clock may have stored. Bumps and no-ops are included. Open slots of
@@ -167,7 +173,7 @@ class NonceQueries:
         return sum(self._load_slot_costs(build_account_condition(account) & is_recent))
 
     def compute_cost_wei(self, slot: NonceSlot) -> int:
-        """Return the cost of a mined nonce, or the maximum cost of an open nonce, in wei.
+        """Return the cost of a nonce in wei, or its maximum cost while it is open.
 
         The maximum cost is the highest of the amounts that are reserved for its intents and the
         limits of its signed bytes. A nonce without an intent costs nothing.
@@ -179,7 +185,7 @@ class NonceQueries:
         )
 
     def compute_max_reserved_wei(self, slot: NonceSlot) -> int:
-        """Return the maximum cost reserved for a nonce before it was mined, in wei."""
+        """Return the maximum cost that was reserved for a nonce before it was mined, in wei."""
         query = select(pub_intent.c.max_cost_wei).where(
             pub_intent.c.chain_id == slot.account.chain_id,
             pub_intent.c.sender == slot.account.address,
@@ -193,7 +199,7 @@ class NonceQueries:
         return max([*costs, *signed_costs], default=0)
 
     def list_missing_nonces(self, account: Account, below: int) -> list[int]:
-        """Return the assigned nonces below `below` that have no slot in this database.
+        """Return the assigned nonces lower than `below` that have no slot in this database.
 
         The list should be empty, because this database assigned every nonce from its lowest slot
         on.
@@ -209,7 +215,7 @@ class NonceQueries:
         return sorted(set(range(nonces[0], below)) - set(nonces))
 
     def _load_slot_costs(self, condition: ColumnElement[bool]) -> Iterable[int]:
-        """Return the cost in wei of each nonce slot that satisfies a condition.
+        """Return the costs in wei of the nonce slots that satisfy a condition.
 
         One query reads all slots, because a dispatcher has thousands of slots per day.
         """
@@ -258,7 +264,7 @@ _COSTS = select(
 
 
 def build_account_condition(account: Account) -> ColumnElement[bool]:
-    """Build the condition that a row of pub_nonce belongs to the account."""
+    """Build the SQL condition that a row of pub_nonce belongs to the account."""
     return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 
@@ -275,12 +281,15 @@ _ATTEMPTS_BETWEEN = (
 
 
 class AttemptQueries(NonceQueries):
-    """Queries of nonces with their attempts, for use in every tick."""
+    """Queries for nonces and their attempts, which run in every tick."""
 
     def list_unfinished_slots_with_attempts(
         self, account: Account
     ) -> list[tuple[NonceSlot, list[Attempt]]]:
-        """Return every unfinished slot by nonce, with its attempts in signing order."""
+        """Return every unfinished slot with its attempts.
+
+        Slots are ordered by nonce, and attempts by the time of signing.
+        """
         return self.load_attempts(self.list_unfinished(account))
 
     def load_attempts(self, slots: Sequence[NonceSlot]) -> list[tuple[NonceSlot, list[Attempt]]]:

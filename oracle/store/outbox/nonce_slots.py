@@ -1,4 +1,4 @@
-"""Stores nonce slots, and the bytes that were signed for them.
+"""Stores nonce slots and the bytes that were signed for them.
 
 There is one slot per nonce, and a nonce is never reused. Only this module assigns nonces, in the
 transaction that stores the nonce in an intent. See docs/explanation/transactions.md#states.
@@ -57,7 +57,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents = intents
 
     def assign_nonce(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
-        """Assign a nonce to the intent, in a new slot or in a slot without an intent.
+        """Assign a nonce to the intent, in a new or a vacant slot.
 
         `block` is the height of the head; it is stored because a transaction's age is counted in
         blocks.
@@ -83,10 +83,10 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.change_state(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
-        """Assign another intent's nonce to a ready intent, so that only one of the two is mined.
+        """Let a ready intent compete with another intent for the same nonce.
 
-        The other intent keeps its state until a receipt shows which intent was mined
-        (docs/explanation/transactions.md#states).
+        Only one of the two is mined. The other intent keeps its state until a receipt shows which
+        intent was mined (docs/explanation/transactions.md#states).
 
         Raises:
             FatalError: the slot is mined or final, or changed since it was read.
@@ -150,7 +150,7 @@ class NonceSlotRepository(AttemptQueries):
     def record_send(
         self, slot: NonceSlot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
-        """Record that a transaction was sent at head `block`, with the endpoints' response.
+        """Record that a transaction was sent at head `block`, and how the endpoints responded.
 
         `error` is `class: text`, or None if an endpoint accepted the bytes.
         """
@@ -196,7 +196,10 @@ class NonceSlotRepository(AttemptQueries):
     def record_receipt(
         self, slot: NonceSlot, attempt: Attempt, receipt: CallReceipt, stamp: Stamp
     ) -> None:
-        """Record a receipt (or a new one after a reorg), and end the nonce's other intents."""
+        """Record a receipt, and end all other intents of the nonce.
+
+        After a reorg, a new receipt replaces the old one.
+        """
         self._update_slot(
             slot,
             NonceState.MINED,
@@ -227,7 +230,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.mark_mined(mined_intent, outcome_text, stamp)
 
     def mark_reorged(self, slot: NonceSlot, stamp: Stamp) -> None:
-        """Record that a reorg removed the receipt; the same bytes are sent again."""
+        """Record that a reorg removed the receipt, so that the same bytes are sent again."""
         self._update_slot(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._require_intent(slot.intent_id)
         detail = f"block {slot.block_number}"
@@ -241,9 +244,10 @@ class NonceSlotRepository(AttemptQueries):
         reason: str | None = None,
         call_cost: CallCost | None = None,
     ) -> None:
-        """Mark a mined slot as final; `reason` is the revert reason of a failed call.
+        """Mark a mined slot as final.
 
-        If the cost is known more exactly than before, `call_cost` replaces the stored cost.
+        `reason` is the revert reason of a failed call. If the cost is known more exactly than
+        before, `call_cost` replaces the stored cost.
         """
         cost_values = {} if call_cost is None else call_cost._asdict()
         self._update_slot(slot, NonceState.FINAL, finalised_at=stamp.at, **cost_values)
@@ -255,7 +259,7 @@ class NonceSlotRepository(AttemptQueries):
         )
 
     def mark_nonce_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
-        """Record that a foreign transaction used this nonce, and hold the nonce's intents.
+        """Record that a foreign transaction used a nonce, and hold the intents of this nonce.
 
         They are held because an operator must find out who else uses the key.
         """
@@ -273,7 +277,7 @@ class NonceSlotRepository(AttemptQueries):
         receipt: CallReceipt | None,
         stamp: Stamp,
     ) -> None:
-        """Record a nonce that was used on chain but never assigned by this database.
+        """Record a nonce that was used on chain but not assigned by this database.
 
         The slot is final from the start, so that nothing is ever signed for it. `tx_hash` and
         `receipt` are None if the transaction was not found; `receipt` is also None if the

@@ -1,4 +1,4 @@
-"""Stores sending accounts and their next nonces, and combines all repositories of the outbox.
+"""Stores sending accounts with their next nonces, and combines the outbox repositories.
 
 It also counts the outcomes of calls for the metrics.
 """
@@ -51,12 +51,15 @@ class AccountRepository:
         self._journal = journal
 
     def find_next_nonce(self, account: Account) -> int | None:
-        """Return the nonce of the next intent, or None if the account is not enrolled."""
+        """Return the nonce for the next intent, or None if the account is not enrolled."""
         query = select(pub_account.c.next_nonce).where(_build_account_condition(account))
         return self._connection.execute(query).scalar_one_or_none()
 
     def enroll_account(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Enroll a sending account; its next nonce is its transaction count on chain."""
+        """Enroll a sending account.
+
+        Its next nonce is its transaction count on chain.
+        """
         self._connection.execute(
             insert(pub_account).values(
                 chain_id=account.chain_id,
@@ -87,9 +90,10 @@ class AccountRepository:
         return int(next_nonce) - 1
 
     def raise_next_nonce(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
-        """Enroll the account, or raise its next nonce to the chain's transaction count.
+        """Raise the account's next nonce to its transaction count on chain.
 
-        The next nonce is never lowered, because a nonce must be assigned only once.
+        An account that is not enrolled is enrolled. The next nonce is never lowered, because a
+        nonce must be assigned only once.
         """
         stored_nonce = self.find_next_nonce(account)
         if stored_nonce is None:
@@ -116,11 +120,11 @@ class AccountRepository:
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
-        """Pause an account: it gets no new nonces, but its open nonces are still tracked.
+        """Pause an account, so that it gets no new nonces.
 
-        A pause of kind `funds` ends when the balance suffices. If the signer refused to sign, a
-        pause of kind `signer` ends when the signer signs again. Any other pause ends when an
-        operator resumes the account.
+        Open nonces are still tracked. A pause of kind `funds` ends when the balance suffices. If
+        the signer refused to sign, a pause of kind `signer` ends when the signer signs again. Any
+        other pause ends when an operator resumes the account.
         """
         self._connection.execute(
             update(pub_account)
@@ -150,14 +154,14 @@ def _decode_pause(row: Row[Any]) -> Pause:
 
 
 class NonceGapRepository:
-    """Access to rebuilt nonces whose transactions were found in no block."""
+    """Access to nonces that were rebuilt without finding their transactions in a block."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
         self._journal = journal
 
     def list_gaps(self, account: Account, from_nonce: int) -> list[int]:
-        """Return the rebuilt nonces from `from_nonce` on whose transactions are in no known block.
+        """Return the rebuilt nonces from `from_nonce` that are in no known block.
 
         `from_nonce` must be the account's transaction count including the mempool, because nonces
         from this count on are neither in a block nor in the mempool.
@@ -170,7 +174,7 @@ class NonceGapRepository:
         return [nonce for (nonce,) in self._connection.execute(query)]
 
     def reopen_nonce(self, account: Account, nonce: int, stamp: Stamp) -> None:
-        """Remove the intent of a nonce, so that the account's next call uses the nonce.
+        """Reopen a rebuilt nonce, so that the account's next call uses it.
 
         Raises:
             FatalError: the nonce was not rebuilt, is in a block, or has signed bytes.
@@ -206,7 +210,10 @@ def _build_gap_condition(account: Account) -> ColumnElement[bool]:
 
 
 class Outbox:
-    """The repositories of the outbox, within one transaction; each writes its journal entries."""
+    """The repositories of the outbox, within one transaction.
+
+    Each repository writes its own journal entries.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.journal = Journal(connection)
@@ -218,13 +225,13 @@ class Outbox:
 
 
 class OutboxStats:
-    """Counts over the tables pub_intent, pub_nonce and pub_attempt, within one transaction."""
+    """Counts rows of pub_intent, pub_nonce and pub_attempt, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get_nonce_progress_by_account(self) -> dict[Account, tuple[int, int]]:
-        """Return the next nonce and the lowest unfinished nonce of every enrolled account."""
+        """Return the next and the lowest unfinished nonce of every enrolled account."""
         lowest_waiting_nonce = (
             select(func.min(pub_nonce.c.nonce))
             .where(
@@ -317,7 +324,7 @@ class OutboxStats:
         return {Address(row[0]): row[1] for row in rows}
 
     def count_attempts_by_kind_and_reason(self) -> dict[tuple[str, str], int]:
-        """Count all transactions ever signed, by kind of call and reason."""
+        """Count all transactions ever signed, by the kind of call and the reason for signing."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
             .join(pub_intent, pub_intent.c.id == pub_attempt.c.intent_id)
@@ -335,7 +342,7 @@ class OutboxStats:
         return {row[0]: row[1] for row in rows}
 
     def get_oldest_update_times(self) -> dict[tuple[str, str], int]:
-        """Return when the longest unchanged intent of each (kind, state) was last changed.
+        """Return, per (kind, state), when the intent that waits longest was last changed.
 
         Times are in unix seconds. Only intents that have not ended are included.
         """

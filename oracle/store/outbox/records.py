@@ -1,4 +1,4 @@
-"""The records of the outbox: requests, intents, slots, attempts and signed statements.
+"""The records of the outbox, such as requests, intents, slots and attempts.
 
 Each kind of call named here has a `CallKind` in the package that sends it.
 """
@@ -45,10 +45,10 @@ WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class IntentState(StrEnum):
-    """The state of an intent: one of five states in order, an end state, or `held`.
+    """The state of an intent, from `planned` to one of the end states.
 
-    An intent in the state `held` waits for an operator. See
-    docs/explanation/transactions.md#states.
+    The first five states follow each other. An intent in the state `held` waits for an operator.
+    See docs/explanation/transactions.md#states.
     """
 
     PLANNED = "planned"
@@ -91,7 +91,7 @@ class NonceState(StrEnum):
 
 
 class AttemptReason(StrEnum):
-    """The reason why a transaction was signed for a nonce."""
+    """Why a transaction was signed for a nonce."""
 
     FIRST = "first"
     BUMP = "bump"
@@ -100,7 +100,7 @@ class AttemptReason(StrEnum):
 
 
 class PauseKind(StrEnum):
-    """The reason why an account is paused or a call is held.
+    """Why an account is paused or a call is held.
 
     A pause of kind `funds` ends automatically, and so does a pause of kind `signer` after a
     refusal (decision 0099).
@@ -116,7 +116,7 @@ class PauseKind(StrEnum):
 
 
 class Pause(NamedTuple):
-    """The pause of an account; `reason` is a text for operators."""
+    """The pause of an account, whose `reason` is a text for operators."""
 
     kind: PauseKind
     reason: str
@@ -142,9 +142,9 @@ class Account(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """The time (unix seconds) and the lease epoch of a write.
+    """When and under which lease epoch a row was written.
 
-    `actor` is the OS user of a command, or None for the daemon itself.
+    `at` is in unix seconds. `actor` is the OS user of a command, or None for the daemon itself.
     """
 
     at: int
@@ -154,13 +154,13 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A request to send a call; `not_before` and `deadline` are block times in unix seconds.
+    """A request to send a call.
 
-    `kind` is the name of a registered kind of calls. `dedup_key` identifies the request for ever:
-    a second request with the same key is refused, whatever the outcome of the first request.
-    `subject` is a node's address, or `task=0x…`. If the request has no nonce, a rewind below
-    `as_of_block` expires it. Only one call per `exclusive_key` can be ready, or have a nonce
-    without signed bytes, at the same time.
+    `not_before` and `deadline` are block times in unix seconds. `kind` is the name of a registered
+    kind of calls. `dedup_key` identifies the request for ever: a second request with the same key
+    is refused, whatever the outcome of the first request. `subject` is a node's address, or
+    `task=0x…`. If the request has no nonce, a rewind below `as_of_block` expires it. Only one call
+    per `exclusive_key` can be ready, or have a nonce without signed bytes, at the same time.
     """
 
     account: Account
@@ -182,7 +182,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A call request and its progress; costs are in wei.
+    """A requested call and its progress; costs are in wei.
 
     `replaces` is the id of the intent whose nonce this intent has taken over. `yielded_at` is the
     time at which this intent yielded to another transmitter, in unix seconds of the local clock.
@@ -205,7 +205,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class NonceSlot:
-    """A nonce, the intent that currently uses it, and the receipt if there is one.
+    """A nonce with the intent that currently uses it, and its receipt once it is mined.
 
     `opened_block` is the height of the head when the intent got the nonce, or 0 if unknown.
     `last_bump_block` is the height of the head when the last bump or replacement was first sent.
@@ -232,7 +232,7 @@ class NonceSlot:
 
 @dataclass(frozen=True, slots=True)
 class SignedCall:
-    """A signed transaction to be stored, with its cost limits; fees are in wei per gas."""
+    """A signed transaction with its cost limits; fees are in wei per gas."""
 
     tx_hash: Hash
     raw: bytes
@@ -243,7 +243,10 @@ class SignedCall:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A stored signed transaction, which never changes; `*_block` is the head when it was sent."""
+    """A stored signed transaction, which never changes.
+
+    `*_block` is the head when the transaction was sent.
+    """
 
     id: int
     nonce: int
@@ -262,7 +265,7 @@ class Attempt:
 
 
 class CallCost(NamedTuple):
-    """The cost of a mined call: the gas price in wei, and a rollup's data fee in wei."""
+    """The gas price of a mined call, and the data fee on a rollup, in wei."""
 
     gas_price_wei: int
     l1_fee_wei: int
@@ -270,7 +273,7 @@ class CallCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallReceipt:
-    """The receipt of a call; `gas_price_wei` is the effective price per gas.
+    """The receipt of a call, with the effective gas price in wei.
 
     `time` is the block's time in unix seconds, or None if the block was not fetched. `l1_fee_wei`
     is the data fee of a rollup, which is paid in addition to gas.
@@ -287,11 +290,12 @@ class CallReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """A report's statement and its signature; `deadline` is a block time in unix seconds.
+    """The signed statement of a report.
 
-    `prev` is the root of the previous round, `root` the root of the report, and `config` the
-    digest of the configuration under which the statement was signed. `expiry_reason` is why the
-    contract can no longer accept the statement, or None if it still may.
+    `deadline` is a block time in unix seconds. `prev` is the root of the previous round, `root`
+    the root of the report, and `config` the digest of the configuration under which the statement
+    was signed. `expiry_reason` is why the contract can no longer accept the statement, or None if
+    it still may.
     """
 
     chain_id: int

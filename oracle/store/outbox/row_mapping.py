@@ -1,4 +1,4 @@
-"""Converts between records of the outbox and rows of its tables."""
+"""Converts between the records of the outbox and the rows of its tables."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Stores signed statements, at most one of them live for each signer and round.
+"""Stores signed statements, of which one per signer and round may be live.
 
 A statement is live while the contract may still accept it. Another statement for the same round is
 stored only after the first one has expired.
@@ -21,7 +21,7 @@ class SignatureRepository:
         self._journal = Journal(connection)
 
     def find_live(self, statement: SignedStatement) -> SignedStatement | None:
-        """Return the live statement with the same signer and round, or None."""
+        """Return the live statement with this signer and round, or None if there is none."""
         query = select(pub_signature).where(
             pub_signature.c.chain_id == statement.chain_id,
             pub_signature.c.contract == statement.contract,
@@ -33,7 +33,7 @@ class SignatureRepository:
         return None if row is None else decode_statement_row(row, row.expiry_reason)
 
     def list_for_round(self, contract: Address, round_number: int) -> list[SignedStatement]:
-        """Return the statements signed for a round, including expired ones, newest first."""
+        """Return all statements signed for a round, even expired ones, newest first."""
         query = (
             select(pub_signature)
             .where(
@@ -73,7 +73,7 @@ class SignatureRepository:
         self._journal.write("stated", stamp, f"round {statement.round} {statement.digest}")
 
     def mark_expired(self, digest: Hash, reason: str, stamp: Stamp) -> None:
-        """Mark a statement as expired, because the contract can no longer accept it.
+        """Mark a statement as expired when the contract can no longer accept it.
 
         `reason` is `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
@@ -87,9 +87,10 @@ class SignatureRepository:
     def extend_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
-        """Forbid signing before block time `until`, because lost statements may still land.
+        """Forbid signing before block time `until`.
 
-        An earlier embargo that ends later is kept.
+        Until then, statements that this database has lost may still land. An earlier embargo that
+        ends later is kept.
         """
         stored_embargo_end = self.find_embargo_end(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
@@ -103,7 +104,7 @@ class SignatureRepository:
         self._journal.write("embargoed", stamp, f"{signer} until {until}")
 
     def find_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
-        """Return the block time until which the signer must not sign, or None."""
+        """Return the block time before which the signer must not sign, or None."""
         query = select(signing_embargo.c.until).where(
             _build_embargo_condition(chain_id, contract, signer)
         )
@@ -127,7 +128,7 @@ class PeerStatementRepository:
         self._connection = connection
 
     def add(self, statement: SignedStatement, source: str, stamp: Stamp) -> bool:
-        """Store a verified statement from host `source`; return False if it is stored already."""
+        """Store a verified statement from host `source`, or return False if it is stored."""
         query = select(pub_peer_statement.c.id).where(
             pub_peer_statement.c.signer == statement.signer,
             pub_peer_statement.c.digest == statement.digest,
@@ -141,7 +142,7 @@ class PeerStatementRepository:
         return True
 
     def count_received_since(self, statement: SignedStatement, time: int) -> int:
-        """Count the statements of the same signer and round received after `time`.
+        """Count the statements received after `time` with this signer and round.
 
         `time` is in unix seconds.
         """
@@ -154,7 +155,10 @@ class PeerStatementRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_for_round(self, contract: Address, round_number: int) -> list[SignedStatement]:
-        """Return the statements of peers for a round, newest first; a signer may occur twice."""
+        """Return the peers' statements for a round, newest first.
+
+        A signer may occur twice.
+        """
         query = (
             select(pub_peer_statement)
             .where(

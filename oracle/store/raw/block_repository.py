@@ -30,7 +30,10 @@ class BlockRepository:
         self._connection = connection
 
     def save(self, blocks: Sequence[BlockRef]) -> None:
-        """Save headers as canonical; saving a header again changes nothing."""
+        """Save headers as canonical.
+
+        Saving a header again changes nothing.
+        """
         rows = [
             (
                 header.number,
@@ -44,12 +47,12 @@ class BlockRepository:
         insert_canonical_rows(self._connection, block, rows)
 
     def find_canonical(self, number: int) -> BlockRef | None:
-        """Return the canonical block of this height, or None if it is not stored."""
+        """Return the canonical block with this number, or None if it is not stored."""
         blocks = self.list_canonical(number, number)
         return blocks[0] if blocks else None
 
     def list_canonical(self, first: int, last: int) -> list[BlockRef]:
-        """Return the canonical blocks from `first` to `last`, both included, ascending."""
+        """Return the canonical blocks `first` to `last`, both included, in ascending order."""
         query = select(block).where(block.c.number.between(first, last), block.c.canonical)
         return [
             _decode_block_row(row)
@@ -61,7 +64,10 @@ class BlockRepository:
         return self.find_highest_up_to(None)
 
     def find_highest_up_to(self, number: int | None) -> BlockRef | None:
-        """Return the highest stored canonical block, up to `number` if given, or None."""
+        """Return the highest stored canonical block, or None if there is none.
+
+        With `number`, only blocks up to this number are considered.
+        """
         query = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
         if number is not None:
             query = query.where(block.c.number <= number)
@@ -69,20 +75,20 @@ class BlockRepository:
         return None if row is None else _decode_block_row(row)
 
     def find_lowest_from(self, number: int) -> BlockRef | None:
-        """Return the lowest stored canonical block from `number` on, or None."""
+        """Return the lowest stored canonical block from `number` on, or None if there is none."""
         query = select(block).where(block.c.canonical, block.c.number >= number)
         row = self._connection.execute(query.order_by(block.c.number).limit(1)).one_or_none()
         return None if row is None else _decode_block_row(row)
 
     def orphan_above(self, number: int) -> int:
-        """Mark every block above `number` as not canonical; return the number of blocks."""
+        """Mark all blocks above `number` as not canonical, and return how many were marked."""
         is_above = (block.c.number > number) & block.c.canonical
         return self._connection.execute(
             update(block).where(is_above).values(canonical=False)
         ).rowcount
 
     def prune_below(self, number: int) -> int:
-        """Delete all headers below `number`, including orphans, and return their number."""
+        """Delete all headers below `number`, including orphans, and return how many."""
         return self._connection.execute(delete(block).where(block.c.number < number)).rowcount
 
 
@@ -99,7 +105,7 @@ class VerifiedBlockRepository:
     def save(
         self, blocks: Iterable[tuple[int, Hash]], level: VerificationLevel, endpoint: str
     ) -> None:
-        """Store that these blocks, by number and hash, have reached a verification level.
+        """Record that blocks, given by number and hash, have reached a verification level.
 
         A block that has reached a higher level keeps it.
         """
@@ -116,19 +122,22 @@ class VerifiedBlockRepository:
         upsert_rows(self._connection, verified_block, rows)
 
     def get_level_by_number(self, first: int, last: int) -> dict[int, VerificationLevel]:
-        """Return the levels of individually verified blocks `first` to `last`, by number."""
+        """Return the verification levels of individually verified blocks `first` to `last`."""
         query = select(verified_block.c.number, verified_block.c.level)
         rows = self._connection.execute(query.where(verified_block.c.number.between(first, last)))
         return {number: VerificationLevel(level) for number, level in rows}
 
     def delete_above(self, number: int) -> None:
-        """Delete the entries above block `number`, because other blocks may replace them."""
+        """Delete the entries above block `number`.
+
+        Other blocks may replace the verified ones.
+        """
         self._connection.execute(delete(verified_block).where(verified_block.c.number > number))
 
 
 @dataclass(frozen=True, slots=True)
 class Reorg:
-    """A reorg that replaced the indexed blocks above the ancestor, up to `old_tip`.
+    """A reorg of the indexed blocks above `ancestor`, up to `old_tip`.
 
     `new_tip` is the tip of the other fork when the reorg was found, or None if unknown. `time` is
     the old tip's block time in seconds. `endpoints` are the endpoints that reported the fork.
@@ -146,7 +155,7 @@ class Reorg:
 
     @property
     def depth(self) -> int:
-        """The number of blocks that were abandoned."""
+        """The number of blocks that the reorg replaced."""
         return self.old_tip - self.ancestor
 
 
@@ -175,7 +184,7 @@ class ReorgRepository:
         return [_decode_reorg_row(row) for row in self._connection.execute(query)]
 
     def list_after(self, reorg_id: int) -> dict[int, Reorg]:
-        """Return the reorgs with an id above `reorg_id`, in order of id."""
+        """Return the reorgs with an id above `reorg_id`, ordered by id."""
         query = select(reorg_log).where(reorg_log.c.id > reorg_id).order_by(reorg_log.c.id)
         return {row.id: _decode_reorg_row(row) for row in self._connection.execute(query)}
 

@@ -1,4 +1,4 @@
-"""Stores raw calls: transactions whose input contains data that is missing in their logs.
+"""Stores raw calls, whose input contains data that their logs do not contain.
 
 See docs/explanation/storage.md#raw-rows.
 """
@@ -21,14 +21,14 @@ _KEY = tuple(call.primary_key.columns)
 
 
 class CallRepository:
-    """Access to raw calls, whose keys are block number, transaction index and block hash."""
+    """Access to raw calls, by block number, transaction index and block hash."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._checksums = RawChecksums(connection)
 
     def append(self, calls: Sequence[Call]) -> int:
-        """Insert calls in bulk; return how many became canonical.
+        """Insert calls in bulk, and return how many became canonical.
 
         A stored canonical call is kept as it is. A stored orphan becomes canonical again with the
         new values, because it may have been orphaned for its wrong values.
@@ -47,10 +47,10 @@ class CallRepository:
             return insert_canonical_rows(self._connection, call, rows)
 
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Call]:
-        """Yield the calls of blocks `first` to `last`, both included, by block and index.
+        """Yield the calls of blocks `first` to `last`, ordered by block and index.
 
-        Calls are read in pages, so that memory use stays constant and the same transaction may
-        write meanwhile. `canonical=False` yields only orphans.
+        Both blocks are included. Calls are read in pages, so that memory use stays constant and
+        the same transaction may write meanwhile. `canonical=False` yields only orphans.
         """
         query = (
             select(call)
@@ -69,7 +69,7 @@ class CallRepository:
             last_key = (page[-1][0], page[-1][1], page[-1][2])
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Overwrite the stored calls that have the same keys and were proven wrong."""
+        """Overwrite the stored calls with the same keys, because they were proven wrong."""
         if calls:
             first_block = min(call_entry.block for call_entry in calls)
             last_block = max(call_entry.block for call_entry in calls)
@@ -77,7 +77,7 @@ class CallRepository:
                 upsert_rows(self._connection, call, _encode_call_rows(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:
-        """Mark calls as not canonical, because proofs show that their blocks lack these calls."""
+        """Mark calls as not canonical, because they are proven not to be in their blocks."""
         for row in _encode_call_rows(calls):
             is_this_call = and_(
                 *(column == value for column, value in zip(_KEY, row, strict=False))
@@ -86,7 +86,7 @@ class CallRepository:
                 self._connection.execute(update(call).where(is_this_call).values(canonical=False))
 
     def orphan_above(self, number: int) -> int:
-        """Mark every call above block `number` as not canonical; return how many."""
+        """Mark all calls above block `number` as not canonical, and return how many."""
         is_above = (call.c.block > number) & call.c.canonical
         with self._checksums.track_removal_above(CALLS, number):
             return self._connection.execute(
@@ -94,11 +94,11 @@ class CallRepository:
             ).rowcount
 
     def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
-        """Return the lowest block from `number` on that has a canonical call, and its hash."""
+        """Return number and hash of the first block from `number` on with a canonical call."""
         return self._find_block(call.c.block >= number, call.c.block)
 
     def find_highest_block_up_to(self, number: int) -> tuple[int, Hash] | None:
-        """Return the highest block up to `number` that has a canonical call, and its hash."""
+        """Return number and hash of the last block up to `number` with a canonical call."""
         return self._find_block(call.c.block <= number, call.c.block.desc())
 
     def _find_block(
@@ -109,7 +109,7 @@ class CallRepository:
         return None if row is None else (row[0], Hash(encode_hex(row[1])))
 
     def count(self, *, canonical: bool = True) -> int:
-        """Count the calls by reading the whole table."""
+        """Count the calls, which reads the whole table."""
         count_query = select(func.count()).where(call.c.canonical.is_(canonical))
         return int(self._connection.execute(count_query).scalar_one())
 

@@ -1,4 +1,4 @@
-"""Records the blocks that were read for each scope, as disjoint intervals.
+"""Records which blocks were read for each scope, as disjoint intervals.
 
 See docs/explanation/storage.md#coverage.
 """
@@ -69,7 +69,7 @@ _GAPS = (
 
 
 class CoverageRepository:
-    """The coverage of each scope, by the scope's id.
+    """Access to the covered blocks of each scope, by the scope's id.
 
     `get_current_scope` returns the scope that is in use.
     """
@@ -78,7 +78,7 @@ class CoverageRepository:
         self._connection = connection
 
     def set_scope(self, new_scope: IngestScope) -> None:
-        """Store the scope of the windows that are read from now on.
+        """Store the scope for which windows are read from now on.
 
         The first scope of a database takes over coverage that an older version stored without a
         scope; any other new scope starts without coverage.
@@ -98,18 +98,18 @@ class CoverageRepository:
             )
 
     def get_current_scope(self) -> IngestScope | None:
-        """Return the scope of the windows that are read, or None before the first start."""
+        """Return the scope for which windows are read, or None before the first start."""
         newest_query = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
         text = self._connection.execute(newest_query).scalar_one_or_none()
         return None if text is None else IngestScope.from_json(text)
 
     def list_scopes(self) -> list[IngestScope]:
-        """Return every scope that was ever in use, newest first."""
+        """Return every scope that was ever used, newest first."""
         query = select(scope.c.text).order_by(scope.c.number.desc())
         return [IngestScope.from_json(text) for text in self._connection.execute(query).scalars()]
 
     def store_interval(self, scope_id: bytes, new_span: CoverageInterval) -> None:
-        """Store an interval, replacing earlier coverage of its blocks.
+        """Store an interval, replacing any earlier coverage of its blocks.
 
         Adjacent intervals with equal values are merged.
         """
@@ -139,7 +139,10 @@ class CoverageRepository:
     def list_intervals(
         self, scope_id: bytes, first: int | None = None, last: int | None = None
     ) -> list[CoverageInterval]:
-        """Return the intervals in ascending order, clipped to the given range."""
+        """Return the intervals in the given range, ascending.
+
+        The first and last interval are clipped to the range.
+        """
         if first is None or last is None:
             query = select(coverage).where(coverage.c.scope == scope_id)
             rows = self._connection.execute(query.order_by(coverage.c.first_block))
@@ -152,7 +155,7 @@ class CoverageRepository:
         ]
 
     def list_gaps(self, scope_id: bytes, first: int, last: int) -> list[BlockRange]:
-        """Return the ranges of blocks `first` to `last` that no interval covers, ascending."""
+        """Return the uncovered ranges of blocks from `first` to `last`, ascending."""
         lowest_span = self.find_lowest_interval(scope_id, first, last)
         if lowest_span is None:
             return [BlockRange(first, last)] if first <= last else []
@@ -165,7 +168,10 @@ class CoverageRepository:
     def find_lowest_interval(
         self, scope_id: bytes, first: int, last: int
     ) -> CoverageInterval | None:
-        """Return the lowest interval within `first` to `last`, clipped to that range, or None."""
+        """Return the lowest interval from `first` to `last`, or None if there is none.
+
+        The interval is clipped to this range.
+        """
         parameters = {"scope_id": scope_id, "first": first, "beyond": last}
         # Read two rows, because the first interval may end before the range.
         for span in map(
@@ -178,7 +184,10 @@ class CoverageRepository:
     def raise_level(
         self, scope_id: bytes, blocks: BlockRange, level: VerificationLevel, endpoint: str
     ) -> None:
-        """Raise blocks to the level that an endpoint confirmed, without lowering any level."""
+        """Raise blocks to the verification level that an endpoint confirmed.
+
+        A higher level is kept.
+        """
         for span in self.list_intervals(scope_id, blocks.first, blocks.last):
             if span.level < level:
                 self.store_interval(scope_id, replace(span, level=level, endpoint=endpoint))
@@ -186,7 +195,7 @@ class CoverageRepository:
     def record_audit(
         self, scope_id: bytes, blocks: BlockRange, endpoint: str, head_block: int
     ) -> None:
-        """Record that a second endpoint confirmed the blocks at head `head_block`."""
+        """Record that a second endpoint confirmed blocks when the head was `head_block`."""
         intervals = self.list_intervals(scope_id, blocks.first, blocks.last)
         for span in intervals[:1] + intervals[1:][-1:]:
             self.store_interval(
@@ -209,7 +218,7 @@ class CoverageRepository:
     def find_lowest_unaudited_interval(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
-        """Return the lowest interval in the range that no second endpoint has confirmed, or None.
+        """Return the lowest interval in the range that no second endpoint has confirmed.
 
         The interval has at most `max_blocks` blocks, all from one endpoint. Adjacent stored
         intervals of that endpoint are merged, and the lowest of their levels is returned.
@@ -248,7 +257,10 @@ class CoverageRepository:
     def find_lowest_interval_below_level(
         self, scope_id: bytes, level: VerificationLevel, blocks: BlockRange
     ) -> CoverageInterval | None:
-        """Return the lowest interval below this level, clipped to the range, or None."""
+        """Return the lowest interval in the range below this level, if there is one.
+
+        The interval is clipped to the range.
+        """
         query = (
             _select_below_level(scope_id, level, blocks.first)
             .order_by(coverage.c.first_block)
@@ -265,7 +277,7 @@ class CoverageRepository:
     def count_blocks_below_level(
         self, scope_id: bytes, level: VerificationLevel, first: int, last: int
     ) -> int:
-        """Count the blocks from `first` to `last` that were read below this level."""
+        """Count the blocks `first` to `last` that were read below this level."""
         query = _select_below_level(scope_id, level, first).where(coverage.c.first_block <= last)
         intervals = map(decode_coverage_row, self._connection.execute(query))
         return sum(min(last, span.last) - max(first, span.first) + 1 for span in intervals)
@@ -287,7 +299,7 @@ class CoverageRepository:
         self._connection.execute(shorten_statement.values(last_block=number))
 
     def count_blocks_by_level(self, scope_id: bytes) -> dict[VerificationLevel, int]:
-        """Count the covered blocks by verification level."""
+        """Count the covered blocks by their verification level."""
         block_count = func.sum(coverage.c.last_block - coverage.c.first_block + 1)
         count_query = (
             select(coverage.c.level, block_count)
@@ -308,7 +320,7 @@ class CoverageRepository:
     def _list_touching_intervals(
         self, scope_id: bytes, first: int, last: int
     ) -> list[CoverageInterval]:
-        """Return the intervals that overlap the range or are adjacent to it, ascending."""
+        """Return the intervals that overlap the range or are adjacent to it, in order."""
         parameters = {"scope_id": scope_id, "first": first, "beyond": last + 1}
         rows = self._connection.execute(_TOUCHING, parameters)
         return [span for span in map(decode_coverage_row, rows) if span.last >= first - 1]
@@ -336,7 +348,7 @@ def _encode_coverage_row(scope_id: bytes, span: CoverageInterval) -> Row:
 
 
 def decode_coverage_row(row: Any) -> CoverageInterval:  # noqa: ANN401  a row of any driver
-    """Decode a row of `coverage`."""
+    """Decode a row of the table `coverage`."""
     return CoverageInterval(
         first=row.first_block,
         last=row.last_block,

@@ -1,7 +1,8 @@
-"""Stores dead letters: logs and calls of known kinds that could not be decoded.
+"""Stores dead letters, which are logs and calls that could not be decoded.
 
-A dead letter is open while it is canonical. It is closed when its row is folded again by a version
-that can decode the row. See docs/explanation/ingest.md#decoding.
+Only logs and calls of known kinds become dead letters. A dead letter is open while it is
+canonical. It is closed when its row is folded again by a version that can decode the row. See
+docs/explanation/ingest.md#decoding.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ class DeadLetterRepository:
         self._connection = connection
 
     def append(self, dead_letters: Sequence[DeadLetter]) -> int:
-        """Insert dead letters; return how many of them were not open before."""
+        """Insert dead letters, and return how many were not open before."""
         return insert_canonical_rows(
             self._connection,
             dead_letter,
@@ -33,19 +34,23 @@ class DeadLetterRepository:
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_open(self, first: int, last: int) -> list[DeadLetter]:
-        """Return the open dead letters of blocks `first` to `last`, both included, in order."""
+        """Return the open dead letters of blocks `first` to `last`, in order.
+
+        Both blocks are included.
+        """
         return self.list_between(first, last, canonical=True)
 
     def has_open(self, first: int, last: int) -> bool:
-        """Return whether blocks `first` to `last`, both included, have an open dead letter."""
+        """Return whether a block from `first` to `last` has an open dead letter."""
         is_open = dead_letter.c.block.between(first, last) & dead_letter.c.canonical
         query = select(dead_letter.c.block).where(is_open).limit(1)
         return self._connection.execute(query).first() is not None
 
     def list_between(self, first: int, last: int, *, canonical: bool) -> list[DeadLetter]:
-        """Return the dead letters of blocks `first` to `last`, both included, in order.
+        """Return the dead letters of blocks `first` to `last`, in order.
 
-        The open dead letters are returned, or those of orphaned blocks if `canonical` is False.
+        Both blocks are included. The open dead letters are returned, or those of orphaned blocks
+        if `canonical` is False.
         """
         query = select(dead_letter).where(
             dead_letter.c.block.between(first, last), dead_letter.c.canonical.is_(canonical)
@@ -54,12 +59,12 @@ class DeadLetterRepository:
         return [_decode_dead_letter_row(row) for row in self._connection.execute(ordered_query)]
 
     def delete_open(self, first: int, last: int) -> None:
-        """Delete the open dead letters of these blocks, before their rows are decoded again."""
+        """Delete the open dead letters of these blocks, which are decoded again afterwards."""
         is_open = dead_letter.c.block.between(first, last) & dead_letter.c.canonical
         self._connection.execute(delete(dead_letter).where(is_open))
 
     def orphan_above(self, number: int) -> int:
-        """Mark dead letters above block `number` as not canonical; return how many."""
+        """Mark dead letters above block `number` as not canonical, and return how many."""
         is_above = (dead_letter.c.block > number) & dead_letter.c.canonical
         return self._connection.execute(
             update(dead_letter).where(is_above).values(canonical=False)

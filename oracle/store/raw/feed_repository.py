@@ -21,7 +21,7 @@ _MAX_BIGINT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """The progress of reading a feed; times are by the feed's clock, in seconds.
+    """How far a feed was read; times are by the feed's clock, in seconds.
 
     Every row with a time before `settled_to` is settled. `first_id` is None until there is a row.
     `fully_polled_at` is the time of the last poll that returned all rows, or 0. `polls` is how
@@ -52,12 +52,14 @@ class FeedRepository:
     # Read cursor.
 
     def get_cursor(self) -> FeedCursor | None:
-        """Return the read cursor, or None if the feed was never polled."""
+        """Return the feed's read cursor, or None if the feed was never polled."""
         row = self._connection.execute(select(feed_cursor)).one_or_none()
         return None if row is None else FeedCursor(*row[1:])
 
     def move_cursor(self, cursor: FeedCursor, expected_polls: int) -> None:
-        """Move the cursor; `expected_polls` is `polls` as it was read, or 0 without a cursor.
+        """Move the cursor, unless another writer has moved it.
+
+        `expected_polls` is `polls` as it was read, or 0 without a cursor.
 
         Raises:
             FatalError: another writer has moved the cursor since it was read.
@@ -71,7 +73,10 @@ class FeedRepository:
     # Content of the rows.
 
     def append(self, rows: Sequence[FeedRow], *, canonical: bool = True) -> int:
-        """Insert new rows and return their number; evidence of a conflict is not canonical."""
+        """Insert new rows, and return their number.
+
+        Rows that are stored as evidence of a conflict are not canonical.
+        """
         return insert_missing_rows(
             self._connection,
             feed_row,
@@ -79,7 +84,7 @@ class FeedRepository:
         )
 
     def list_canonical_rows(self, stream: int, first_id: int, last_id: int) -> list[FeedRow]:
-        """Return the canonical rows of ids `first_id` to `last_id`, both included, in order.
+        """Return the canonical rows with ids `first_id` to `last_id`, both included, in order.
 
         The bounds are limited to the range of the column, because a stored id may be its maximum.
         """
@@ -89,13 +94,13 @@ class FeedRepository:
         )
 
     def list_unsettled_rows(self, stream: int) -> list[FeedRow]:
-        """Return the first `MAX_ROWS` rows whose time may still change, in order."""
+        """Return the first `MAX_ROWS` rows whose time is not settled, in order."""
         return self._select_rows(
             _build_canonical_stream_condition(stream), feed_row.c.time.is_(None)
         )
 
     def set_times(self, stream: int, time_by_id: Mapping[int, int]) -> None:
-        """Set the times of feed rows, by row id."""
+        """Set the times of feed rows, given by row id."""
         if time_by_id:
             is_row = and_(
                 _build_canonical_stream_condition(stream), feed_row.c.id == bindparam("number")
@@ -107,7 +112,7 @@ class FeedRepository:
     # Blocks to which rows are assigned.
 
     def list_rows_without_block(self, max_time: int) -> list[FeedRow]:
-        """Return the settled rows before `max_time` that have no block yet, in order."""
+        """Return the settled rows before `max_time` that have no block yet."""
         has_no_block = feed_row.c.block.is_(None)
         return self._select_rows(
             feed_row.c.canonical, has_no_block, feed_row.c.time < max_time, limit=None
@@ -144,7 +149,7 @@ class FeedRepository:
         return self._select_rows(feed_row.c.canonical, is_in_range, limit=None)
 
     def list_rows_for_tasks(self, stream: int, tasks: Sequence[str], kind: str) -> list[FeedRow]:
-        """Return the canonical rows of one kind about these tasks."""
+        """Return the canonical rows of one kind that concern these tasks."""
         rows: list[FeedRow] = []
         for offset in range(0, len(tasks), KEYS_PER_QUERY):
             is_task = feed_row.c.task.in_(tasks[offset : offset + KEYS_PER_QUERY])
@@ -154,7 +159,7 @@ class FeedRepository:
         return rows
 
     def count_folded_and_waiting_rows(self) -> tuple[int, int]:
-        """Return the numbers of folded rows and of rows without a block."""
+        """Return the number of folded rows, and the number of rows without a block."""
         placed_count = func.count(feed_row.c.block)
         count_query = select(placed_count, func.count() - placed_count).where(feed_row.c.canonical)
         folded_count, waiting_count = self._connection.execute(count_query).one()
@@ -171,7 +176,10 @@ class FeedRepository:
         return insert_missing_rows(self._connection, feed_fault, rows)
 
     def list_faults(self, *, is_open: bool) -> list[FeedFault]:
-        """Return the faults, oldest first; `is_open` selects only faults not accepted yet."""
+        """Return the faults, oldest first.
+
+        `is_open` selects faults that were not accepted yet.
+        """
         query = select(feed_fault).order_by(
             feed_fault.c.found_at, feed_fault.c.stream, feed_fault.c.row, feed_fault.c.kind
         )
@@ -180,7 +188,7 @@ class FeedRepository:
         return [FeedFault(*row) for row in self._connection.execute(query)]
 
     def accept_faults(self, now: int) -> int:
-        """Record that an operator accepted all open faults; return the number of faults."""
+        """Record that an operator accepted all open faults, and return their number."""
         is_open = feed_fault.c.accepted_at.is_(None)
         return self._connection.execute(
             update(feed_fault).where(is_open).values(accepted_at=now)
@@ -189,14 +197,14 @@ class FeedRepository:
     # Times from another reader.
 
     def save_witness_times(self, times: Iterable[tuple[int, Hash, int]]) -> int:
-        """Store another reader's row times, and return the number of new ones."""
+        """Store the row times that another reader recorded, and return how many were new."""
         rows = [(row_id, decode_hex(hash_), time) for row_id, hash_, time in times]
         return insert_missing_rows(self._connection, feed_witness, rows)
 
     def get_witness_time_by_row_id(
         self, first_id: int, last_id: int
     ) -> dict[int, tuple[Hash, int]]:
-        """Return the row hashes and times that another reader recorded for a range of row ids.
+        """Return another reader's hashes and times of the rows in a range of ids.
 
         The range includes both ends.
         """
@@ -207,14 +215,14 @@ class FeedRepository:
         }
 
     def find_next_witness_time(self, row_id: int) -> int | None:
-        """Return another reader's time of the first row above `row_id`, or None."""
+        """Return another reader's time of the next row after `row_id`, if it has one."""
         query = select(feed_witness.c.time).where(feed_witness.c.id > row_id)
         return self._connection.execute(
             query.order_by(feed_witness.c.id).limit(1)
         ).scalar_one_or_none()
 
     def iterate_settled_rows(self) -> Iterator[FeedRow]:
-        """Yield every settled row in order."""
+        """Yield all settled rows in order."""
         yield from self._select_rows(
             feed_row.c.canonical, feed_row.c.time.is_not(None), limit=None
         )

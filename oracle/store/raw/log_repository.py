@@ -39,10 +39,11 @@ from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log
 
 
 class LogSources(dict[LogSource, int]):
-    """The rows of `log_source`, which are few and immutable, and are loaded on first use.
+    """The rows of `log_source`, loaded on first use.
 
-    The lookup of an unknown source assigns the next number to it, and `save` stores this number.
-    Therefore numbers are in the order in which sources first appear on the chain.
+    There are few rows, and they never change. The lookup of an unknown source assigns the next
+    number to it, and `save` stores this number. Therefore numbers are in the order in which
+    sources first appear on the chain.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -82,12 +83,12 @@ class LogSources(dict[LogSource, int]):
 
 
 def compute_row_key(log: Log) -> int:
-    """Return the primary key of a log's row."""
+    """Return the primary key of a log in `log_row`."""
     return log.block << LOG_INDEX_BITS | log.index
 
 
 def encode_logs_and_save_sources(table: LogTable, sources: LogSources) -> list[Row]:
-    """Return these logs as rows of `log_row`, and insert new sources into `log_source`."""
+    """Encode logs as rows of `log_row`, and insert new sources into `log_source`."""
     rows: list[Row] = []
     for part in table.parts:
         source_ids = [sources[source] for source in part.sources]
@@ -100,7 +101,7 @@ def encode_logs_and_save_sources(table: LogTable, sources: LogSources) -> list[R
 
 
 def decode_log_row(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources) -> Log:  # noqa: ANN401
-    """Decode a row of `log_row`."""
+    """Decode a row of the table `log_row`."""
     key, tx_index, source, tx_hash, topics, data = row
     return build_log(
         (key, tx_index, tx_hash, topics, data),
@@ -110,7 +111,7 @@ def decode_log_row(row: Any, blocks: Mapping[int, LogBlock], sources: LogSources
 
 
 def decode_orphan_row(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a row of any driver
-    """Decode a row of `log_orphan`."""
+    """Decode a row of the table `log_orphan`."""
     number, log_index, block_hash, time, *values = row
     key = number << LOG_INDEX_BITS | log_index
     return decode_log_row((key, *values), {number: (block_hash, time)}, sources)
@@ -136,7 +137,7 @@ _IS_ORPHAN = tuple(column == bindparam(f"that_{column.name}") for column in _ORP
 
 
 class LogRepository:
-    """Access to raw logs, whose keys are block number, block hash and index in the block."""
+    """Access to raw logs, by block number, block hash and index in the block."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -144,7 +145,7 @@ class LogRepository:
         self._checksums = RawChecksums(connection)
 
     def append(self, logs: Sequence[Log]) -> int:
-        """Insert logs in bulk; return how many became canonical.
+        """Insert logs in bulk, and return how many became canonical.
 
         A stored canonical log is kept as it is. A stored orphan becomes canonical again with the
         new values, because it may have been orphaned for its wrong values.
@@ -181,7 +182,7 @@ class LogRepository:
         return insert_missing_rows(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
-        """Overwrite the stored logs that have the same keys and were proven wrong.
+        """Overwrite the stored logs with the same keys, because they were proven wrong.
 
         The given block times apply to all logs of these blocks.
 
@@ -201,7 +202,7 @@ class LogRepository:
             )
 
     def orphan(self, logs: Sequence[Log]) -> None:
-        """Mark logs as not canonical, because proofs show that their blocks lack these logs."""
+        """Mark logs as not canonical, because they are proven not to be in their blocks."""
         if not logs:
             return
         block_numbers = {log.block for log in logs}
@@ -212,17 +213,17 @@ class LogRepository:
             self._delete_empty_blocks(block_numbers)
 
     def orphan_above(self, number: int) -> int:
-        """Mark every log above block `number` as not canonical; return how many."""
+        """Mark all logs above block `number` as not canonical, and return how many."""
         with self._checksums.track_removal_above(LOGS, number):
             moved_count = self._move_to_orphans(_build_range_condition(number + 1, MAX_BLOCK))
             self._connection.execute(delete(log_block).where(log_block.c.number > number))
         return moved_count
 
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
-        """Yield the logs of blocks `first` to `last`, both included, by block and index.
+        """Yield the logs of blocks `first` to `last`, ordered by block and index.
 
-        Logs are read in pages, so that memory use stays constant and the same transaction may
-        write meanwhile. `canonical=False` yields only orphans.
+        Both blocks are included. Logs are read in pages, so that memory use stays constant and the
+        same transaction may write meanwhile. `canonical=False` yields only orphans.
         """
         if not canonical:
             yield from self._iterate_orphans(first, last)
@@ -248,7 +249,7 @@ class LogRepository:
     def get_transaction_hashes(
         self, positions: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], Hash]:
-        """Return the transaction of each stored canonical log, by block and log index."""
+        """Return the transaction hashes of stored canonical logs, by block and log index."""
         log_keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in positions)
         hash_by_position = {}
         for offset in range(0, len(log_keys), KEYS_PER_QUERY):
@@ -261,26 +262,26 @@ class LogRepository:
         return hash_by_position
 
     def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
-        """Return the lowest block from `number` on that has a canonical log, and its hash."""
+        """Return number and hash of the first block from `number` on with a canonical log."""
         return self._find_block(log_block.c.number >= number, log_block.c.number)
 
     def find_highest_block_up_to(self, number: int) -> tuple[int, Hash] | None:
-        """Return the highest block up to `number` that has a canonical log, and its hash."""
+        """Return number and hash of the last block up to `number` with a canonical log."""
         return self._find_block(log_block.c.number <= number, log_block.c.number.desc())
 
     def find_block_of_nth_log(self, first: int, count: int) -> int | None:
-        """Return the block of the `count`-th canonical log from block `first` on.
+        """Return the block of the n-th canonical log from block `first` on.
 
-        Return None if there are fewer logs.
+        Here, n is `count`. Return None if there are fewer logs.
         """
         query = select(_KEY).where(first << LOG_INDEX_BITS <= _KEY).order_by(_KEY)
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
         return None if row is None else row[0] >> LOG_INDEX_BITS
 
     def find_block_of_nth_last_log(self, last: int, count: int) -> int | None:
-        """Return the block of the `count`-th last canonical log up to block `last`.
+        """Return the block of the n-th last canonical log up to block `last`.
 
-        Return None if there are fewer logs.
+        Here, n is `count`. Return None if there are fewer logs.
         """
         query = select(_KEY).where((last + 1) << LOG_INDEX_BITS > _KEY).order_by(_KEY.desc())
         row = self._connection.execute(query.offset(count - 1).limit(1)).first()
@@ -297,19 +298,23 @@ class LogRepository:
         return self._connection.execute(highest_query).scalar_one_or_none()
 
     def count(self, *, canonical: bool = True) -> int:
-        """Count the logs by reading the whole table."""
+        """Count the logs, which reads the whole table."""
         count_query = select(func.count()).select_from(log_row if canonical else log_orphan)
         return int(self._connection.execute(count_query).scalar_one())
 
     def find_transaction_block(self, tx_hashes: Iterable[Hash], first: int) -> int | None:
-        """Return a block from `first` on that has a log of one of these transactions, or None."""
+        """Return a block from `first` on with a log of one of these transactions, if any."""
         stored_hashes = [decode_hex(tx_hash) for tx_hash in tx_hashes]
         condition = _build_range_condition(first, MAX_BLOCK) & log_row.c.tx_hash.in_(stored_hashes)
         query = select(_BLOCK_NUMBER).where(condition)
         return self._connection.execute(query.limit(1)).scalar_one_or_none()
 
     def _load_known_blocks(self, blocks: Mapping[int, LogBlock]) -> dict[int, LogBlock]:
-        """Return the stored blocks of this span; raise FatalError if a hash differs."""
+        """Return the stored blocks of this span, and check that their hashes are the same.
+
+        Raises:
+            FatalError: a hash differs.
+        """
         known_blocks = self._load_blocks(min(blocks), max(blocks))
         for number, (block_hash, _) in blocks.items():
             if known_blocks.get(number, (block_hash, 0))[0] != block_hash:
@@ -332,7 +337,7 @@ class LogRepository:
             yield decode_orphan_row(row, self._sources)
 
     def _delete_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
-        """Delete the orphans with the keys of these logs, before the caller inserts them again."""
+        """Delete the orphans of these logs, which the caller inserts again."""
         is_in_range = log_orphan.c.block.between(min(blocks), max(blocks))
         rows = self._connection.execute(select(*_ORPHAN_KEY).where(is_in_range))
         orphan_keys = {tuple(row) for row in rows}
@@ -347,7 +352,7 @@ class LogRepository:
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
     def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:
-        """Move rows from `log_row` to `log_orphan`, and return their number.
+        """Move rows from `log_row` to `log_orphan`, and return how many were moved.
 
         `log_block` is not changed.
         """
@@ -362,7 +367,7 @@ class LogRepository:
         ).rowcount
 
     def _delete_empty_blocks(self, numbers: Iterable[int]) -> None:
-        """Delete the rows of `log_block` for these numbers that no longer have a canonical log."""
+        """Delete the given rows of `log_block` that have no canonical log any more."""
         first_key = log_block.c.number.bitwise_lshift(_INDEX_BITS)
         has_logs = exists().where(_KEY.between(first_key, first_key + MAX_LOG_INDEX))
         is_listed = log_block.c.number.in_(list(numbers))
@@ -388,6 +393,6 @@ def _build_log_table(logs: Sequence[Log]) -> tuple[LogTable, dict[int, LogBlock]
 
 
 def _build_range_condition(first: int, last: int) -> ColumnElement[bool]:
-    """Build the condition that a row belongs to blocks `first` to `last`, both included."""
+    """Build the SQL condition for rows of blocks `first` to `last`, both included."""
     end_block = min(last, MAX_BLOCK) + 1
     return _KEY.between(first << LOG_INDEX_BITS, (end_block << LOG_INDEX_BITS) - 1)

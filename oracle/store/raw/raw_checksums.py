@@ -37,7 +37,7 @@ HashedRows = Iterator[tuple[int, int]]
 
 
 class Checksum(NamedTuple):
-    """The number of rows, and the sum of their hashes."""
+    """The number of rows and the sum of their hashes."""
 
     rows: int = 0
     total: int = 0
@@ -50,7 +50,7 @@ class Checksum(NamedTuple):
 
 
 class DamagedSpan(NamedTuple):
-    """A span of blocks whose rows differ from the rows committed by the daemon.
+    """A span of blocks whose rows are not those that the daemon committed.
 
     `missing` is the number of lost rows, which is negative if there are too many rows.
     """
@@ -72,17 +72,17 @@ class RawChecksums:
         self._connection = connection
 
     def add_row_hashes(self, kind: str, hashed_rows: Iterable[tuple[int, int]]) -> None:
-        """Add the hashes of new rows; their blocks must be above the cursor."""
+        """Add the hashes of new rows in blocks above the cursor."""
         self._apply_changes(kind, _sum_hashes_by_span(hashed_rows))
 
     def add_log_hashes(self, table: LogTable) -> None:
-        """Add the hashes of new logs; their blocks must be above the cursor."""
+        """Add the hashes of new logs in blocks above the cursor."""
         self._apply_changes(LOGS, sum_log_hashes(table))
 
     def is_above_cursor(self, block: int) -> bool:
-        """Return whether a block has no committed rows because it is above the cursor.
+        """Return whether a block is above the cursor, so that none of its rows is committed.
 
-        If there is no cursor, the block has none if no rows were ever added.
+        If there is no cursor, the result is whether no rows were ever added.
         """
         number: int | None = self._connection.execute(select(cursor.c.number)).scalar_one_or_none()
         if number is not None:
@@ -91,7 +91,7 @@ class RawChecksums:
 
     @contextmanager
     def track_changes(self, kind: str, first: int, last: int) -> Iterator[None]:
-        """Update the checksums by the changes that the `with` block makes to these blocks.
+        """Update the checksums after the `with` block has changed rows of these blocks.
 
         The checksum of a span that was damaged before is not updated. The span is repaired if the
         `with` block restores the committed rows; after any other change it is still damaged.
@@ -117,7 +117,7 @@ class RawChecksums:
 
     @contextmanager
     def track_removal_above(self, kind: str, number: int) -> Iterator[None]:
-        """Remove the checksums above block `number`; the `with` block removes the rows."""
+        """Remove the checksums above block `number` when the `with` block removes the rows."""
         span = number // SPAN_BLOCKS
         with self.track_changes(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
             yield
@@ -125,7 +125,7 @@ class RawChecksums:
         self._connection.execute(delete(raw_checksum).where(is_above))
 
     def find_damaged_spans(self, first: int, last: int) -> list[DamagedSpan]:
-        """Return the damaged spans from block `first` to `last`, after reading all their rows."""
+        """Read all rows of blocks `first` to `last`, and return the damaged spans."""
         first_span = first // SPAN_BLOCKS
         last_span = last // SPAN_BLOCKS
         damaged_spans = []
@@ -156,7 +156,7 @@ class RawChecksums:
         return damaged_spans
 
     def recompute_checksums(self, blocks: BlockRange, indexed: BlockRange) -> None:
-        """Recompute the checksums of every span whose indexed blocks are all in `blocks`.
+        """Recompute the checksums of the spans whose indexed blocks are all in `blocks`.
 
         The caller must have compared the rows with the chain and found them equal. Rows of
         `log_block` without logs are deleted.
@@ -263,7 +263,7 @@ class RawChecksums:
                 return
 
     def _find_spans_of_empty_blocks(self, first_span: int, last_span: int) -> set[int]:
-        """Return the spans with rows of `log_block` that have no logs.
+        """Find the spans with rows of `log_block` that have no logs.
 
         A database that is not damaged has no such rows.
         """
@@ -280,7 +280,7 @@ class RawChecksums:
 
 
 def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnElement[bool]:
-    """Build the condition for rows of `log_block` in these spans without any log."""
+    """Build the SQL condition for rows of `log_block` without logs in these spans."""
     first_key = log_block.c.number.bitwise_lshift(literal_column(str(LOG_INDEX_BITS), Integer))
     has_logs = exists().where(log_row.c.id.between(first_key, first_key + MAX_LOG_INDEX))
     is_in_spans = log_block.c.number.between(
@@ -290,7 +290,10 @@ def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnEleme
 
 
 def sum_log_hashes(table: LogTable) -> ChecksumBySpan:
-    """Return the checksums of logs by block span, equal to the checksums of the stored rows."""
+    """Compute the checksums of logs by block span.
+
+    They equal the checksums of the stored rows.
+    """
     checksum_by_span: ChecksumBySpan = {}
     for part in table.parts:
         sources = [_encode_log_source(address[2:], topic[2:]) for address, topic in part.sources]
@@ -323,7 +326,7 @@ def _hash_log_rows(
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:
-    """Return the hash of a call row or feed row.
+    """Compute the hash of a call row or feed row.
 
     Each value is hashed with its length, so that the borders between values are part of the hash.
     """

@@ -1,1 +1,1 @@
-"""Stores the folded state, the undo journal, and snapshots of the state."""
+"""Stores the folded state, its snapshots and the undo journal."""

@@ -19,7 +19,7 @@ from oracle.store.tables.state_tables import last_event
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last folded block and the newest final block; `time` is in seconds.
+    """The last folded block and the newest final block; `time` is in unix seconds.
 
     `epoch` is the number of moves; a writer that moves the cursor must pass the epoch that it has
     read. `final_number` is None until a final block is known.
@@ -38,7 +38,7 @@ class CursorRepository:
         self._connection = connection
 
     def get(self) -> Cursor | None:
-        """Return the cursor, or None before the first window is indexed."""
+        """Return the cursor, or None if no window was indexed yet."""
         row = self._connection.execute(select(cursor)).one_or_none()
         if row is None:
             return None
@@ -53,7 +53,7 @@ class CursorRepository:
         )
 
     def move_to(self, block: BlockRef, final_block: BlockRef | None, epoch: int) -> int:
-        """Move the cursor to `block`, forwards or back, and return the new epoch.
+        """Move the cursor forwards or back to `block`, and return the new epoch.
 
         `epoch` is the epoch that was read, or 0 if there was no cursor. If `final_block` is None,
         the stored final block is kept.
@@ -83,7 +83,7 @@ class CursorRepository:
         return epoch + 1
 
     def clear(self) -> None:
-        """Delete the cursor; the next window starts at the start block."""
+        """Delete the cursor, so that the next window begins at the start block."""
         self._connection.execute(delete(cursor))
 
 
@@ -92,7 +92,7 @@ class LastEventRepository:
         self._connection = connection
 
     def get(self) -> LastEvent | None:
-        """Return the event that was folded last, or None if there was none."""
+        """Return the event that was folded last, or None if none was folded."""
         row = self._connection.execute(select(last_event)).one_or_none()
         return None if row is None else LastEvent(Position(*row[1:5]), row.time, row.node_count)
 
@@ -102,5 +102,5 @@ class LastEventRepository:
 
 
 def encode_last_event_row(event: LastEvent) -> Row:
-    """Encode the event as the only row of `last_event`."""
+    """Encode the event as the single row of `last_event`."""
     return (1, *event.at, event.time, event.node_count)

@@ -1,4 +1,4 @@
-"""Stores draws and planned downloads: the nodes chosen to run tasks and to download models.
+"""Stores the nodes that were drawn for tasks and planned to download models.
 
 A draw is seeded by the hash of a block (docs/explanation/dispatch.md#the-draw). A planned download
 is a request that a node will get to download a model for a task
@@ -43,14 +43,15 @@ _DRAWS_OF_NODE = (
 
 @dataclass(frozen=True, slots=True)
 class StoredDraw:
-    """A draw for a task by the hash of `seed_block` and the state at the end of that block.
+    """A draw of a node for a task.
 
-    The task and a candidate both existed at the end of the previous block. `voided_block` is the
-    block at whose end the draw was no longer active (the task started, or its node became
-    ineligible), or None while the draw is active. `seed_time` is the time of the seed block in
-    unix seconds. `total_weight` is the sum of the weights of all candidates, or their number if
-    all weights are 0. `number_in_block` is the index (from 0) among the draws of the seed block;
-    it matters because a drawn node is no candidate of later draws.
+    The draw depends on the hash of `seed_block` and on the state at the end of that block. The
+    task and a candidate both existed at the end of the previous block. `voided_block` is the block
+    at whose end the draw was no longer active (the task started, or its node became ineligible),
+    or None while the draw is active. `seed_time` is the time of the seed block in unix seconds.
+    `total_weight` is the sum of the weights of all candidates, or their number if all weights are
+    0. `number_in_block` is the index (from 0) among the draws of the seed block; it matters
+    because a drawn node is no candidate of later draws.
     """
 
     task: TaskKey
@@ -69,7 +70,7 @@ class DrawRepository:
         self._connection = connection
 
     def add(self, new_draw: StoredDraw) -> None:
-        """Store a new draw of a node for a task.
+        """Store a new draw, which chooses a node for a task.
 
         Raises:
             IntegrityError: another draw of the task is active, or has the same seed block.
@@ -88,7 +89,7 @@ class DrawRepository:
         self._connection.execute(insert(draw).values(row))
 
     def void(self, task: TaskKey, block: int) -> None:
-        """Void the task's active draw, as of the end of `block`.
+        """Void the task's active draw at the end of `block`.
 
         Raises:
             ValueError: the task has no active draw.
@@ -104,7 +105,7 @@ class DrawRepository:
         return self._select_draws(draw.c.voided_block.is_(None))
 
     def list_voided(self, limit: int) -> list[StoredDraw]:
-        """Return the last voided draws, newest first."""
+        """Return the most recently voided draws, newest first."""
         query = select(draw).where(draw.c.voided_block.is_not(None))
         order_columns = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
         results = self._connection.execute(query.order_by(*order_columns).limit(limit))
@@ -117,16 +118,16 @@ class DrawRepository:
         return [_decode_draw_row(row) for row in self._connection.execute(query)]
 
     def list_for_task(self, task: TaskKey) -> list[StoredDraw]:
-        """Return every draw of the task, oldest first."""
+        """Return all draws of the task, oldest first."""
         return self._select_draws(draw.c.task == decode_hex(task))
 
     def list_for_node(self, node: Address, limit: int) -> list[StoredDraw]:
-        """Return the last draws of this node, newest first."""
+        """Return the node's last draws, newest first."""
         parameters = {"drawn_node": decode_hex(node), "row_limit": limit}
         return list(map(_decode_draw_row, self._connection.execute(_DRAWS_OF_NODE, parameters)))
 
     def load_draws_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
-        """Return the draws active before a block, and the tasks drawn with that block's hash."""
+        """Return the draws that were active before a block, and the tasks drawn with its hash."""
         voided_block = draw.c.voided_block
         active_draws = self._select_draws(
             (draw.c.seed_block < block) & (voided_block.is_(None) | (voided_block >= block))
@@ -165,7 +166,7 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
 
 @dataclass(frozen=True, slots=True)
 class PlannedDownload:
-    """A download request that was planned at the end of `block`.
+    """A request to download a model, planned at the end of `block`.
 
     `time` is the block's time in unix seconds. The request was planned because `task` had started
     and too few available nodes had its `model`.
@@ -183,7 +184,7 @@ class DownloadRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, model: str, nodes: Iterable[Address], block: BlockRef) -> None:
-        """Store the nodes that are to get a request to download a model, as planned at `block`.
+        """Store which nodes are asked to download a model, as planned at `block`.
 
         Raises:
             IntegrityError: a request to one of the nodes for this model was already planned at

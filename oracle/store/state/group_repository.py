@@ -1,4 +1,4 @@
-"""Stores validation groups: the open groups, and the results of the closed groups."""
+"""Stores validation groups that are open, and the results of closed groups."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -31,18 +31,21 @@ from oracle.store.tables.state_tables import group_member, group_result, open_gr
 
 
 class GroupRepository:
-    """Access to groups with their tasks so far, for rule sets with `close = terminal`."""
+    """Access to open groups and their tasks so far.
+
+    Only rule sets with `close = terminal` use this table.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def get_many(self, groups: Iterable[GroupKey]) -> dict[GroupKey, OpenGroup]:
-        """Return the stored groups with these keys."""
+        """Return the stored groups among these keys."""
         rows = fetch_rows(self._connection, open_group, map(decode_hex, groups))
         return {group.group: group for group in map(_decode_group_row, rows)}
 
     def save(self, groups: Iterable[OpenGroup]) -> None:
-        """Insert or replace the row of each group."""
+        """Insert or replace the rows of these groups."""
         upsert_rows(self._connection, open_group, [encode_group_row(group) for group in groups])
 
 
@@ -51,7 +54,7 @@ def encode_group_row(group: OpenGroup) -> Row:
 
 
 def decode_group_values(row: Row) -> OpenGroup:
-    """Decode a group from the values of a row, in the order of the table's columns."""
+    """Decode a group from a row's values in the table's column order."""
     key, tasks, closed = row
     return OpenGroup(
         GroupKey(encode_hex(key)), tuple(map(TaskKey, split_hashes(tasks))), closed=bool(closed)
@@ -106,7 +109,7 @@ class GroupResultRepository:
         self._connection = connection
 
     def append(self, results: Sequence[GroupResult]) -> None:
-        """Append results, each at the position where its group closed."""
+        """Append the results of groups at the positions where the groups closed."""
         insert_rows(
             self._connection,
             group_result,
@@ -134,13 +137,16 @@ class GroupResultRepository:
         )
 
     def list_for_group(self, group: GroupKey) -> list[GroupResult]:
-        """Return the results of this group; there are several only if its key was reused."""
+        """Return the results of this group.
+
+        There are several results only if the group's key was reused.
+        """
         return self._select_results(group_result.c.task_group == decode_hex(group))
 
     def list_possible_zero_scores(
         self, node: Address, first_block: int, last_block: int
     ) -> list[Position]:
-        """Return the positions of closed groups that may have given this node the score 0.
+        """Return the closing positions of groups that may have scored this node 0.
 
         The oldest group comes first.
         """
@@ -158,7 +164,7 @@ class GroupResultRepository:
         return [Position(*row) for row in self._connection.execute(query)]
 
     def list_closed_at(self, positions: Sequence[Position]) -> list[GroupResult]:
-        """Return the results of the groups that closed at these positions, oldest first."""
+        """Return the results of the groups closed at these positions, oldest first."""
         positions_as_tuples = [tuple(position) for position in positions]
         return (
             self._select_results(tuple_(*_RESULT_POSITION).in_(positions_as_tuples))
@@ -169,7 +175,7 @@ class GroupResultRepository:
     def list_for_scores(
         self, node: Address, first_seq: int, last_seq: int
     ) -> tuple[list[GroupResult], dict[TaskKey, Task]]:
-        """Return the results of the groups behind a node's scores, and these groups' tasks.
+        """Return the groups that led to a node's scores, and the tasks of these groups.
 
         The oldest group comes first. In the returned tasks, only the fields that determine the
         rank and the payment of an answer are read; all other fields are as in a new task.
@@ -188,7 +194,7 @@ class GroupResultRepository:
         return _build_results(rows), {answered_task.key: answered_task for answered_task in tasks}
 
     def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
-        """Return the ranked answer times, as (node, seconds), of each of the newest scored groups.
+        """Return the answer times of the newest scored groups, as (node, seconds) by rank.
 
         `seconds` is the time that the node took to answer; answers in less than a second are left
         out. Up to `limit` groups are returned, newest first.
@@ -225,7 +231,7 @@ class GroupResultRepository:
     def list_with_unaccepted_tasks(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
-        """Return up to `limit` groups that closed in these blocks with an unaccepted task.
+        """Return up to `limit` groups with an unaccepted task that closed in these blocks.
 
         The oldest groups come first. Groups in which a node only timed out are included.
         """
@@ -251,7 +257,7 @@ class GroupResultRepository:
 
 
 def _build_results(rows: Sequence[Any]) -> list[GroupResult]:
-    """Build the results of groups from rows of members, which are sorted by group."""
+    """Build group results from rows of members, which are sorted by group."""
     return [
         _build_result(result_values, member_rows)
         for result_values, member_rows in groupby(rows, key=_get_result_values)

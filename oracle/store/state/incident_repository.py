@@ -1,4 +1,4 @@
-"""Stores incidents and the last day's task ends, which reveal incidents."""
+"""Stores incidents, and the task ends of the last day that reveal them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +26,7 @@ class IncidentRepository:
         self._connection = connection
 
     def load_detector(self) -> IncidentDetector:
-        """Return the incident detector as of the newest folded event."""
+        """Load the incident detector in its state after the newest folded event."""
         minute_rows = self._connection.execute(select(end_minute).order_by(end_minute.c.minute))
         is_open = incident.c.over_block.is_(None)
         open_rows = self._connection.execute(select(incident).where(is_open))
@@ -38,7 +38,7 @@ class IncidentRepository:
         )
 
     def save_changes(self, rows: IncidentRows) -> None:
-        """Write changed rows, and delete rows of minutes that are older than a day."""
+        """Write changed rows, and delete minutes that are older than a day."""
         delete_parameters = [{"gone": key} for key, row in rows.minutes.items() if row is None]
         if delete_parameters:
             is_removed = end_minute.c.minute == bindparam("gone")
@@ -49,7 +49,10 @@ class IncidentRepository:
         upsert_rows(self._connection, incident, list(map(encode_incident_row, incidents)))
 
     def list_newest(self, limit: int, *, below: int | None = None) -> list[Incident]:
-        """Return up to `limit` incidents, with numbers below `below` if given, newest first."""
+        """Return up to `limit` incidents, newest first.
+
+        With `below`, only incidents with lower numbers are returned.
+        """
         query = select(incident).order_by(incident.c.number.desc()).limit(limit)
         if below is not None:
             query = query.where(incident.c.number < below)
@@ -64,10 +67,11 @@ class IncidentRepository:
     def list_between(
         self, first_time: int, last_time: int, *, up_to_block: int | None = None
     ) -> list[Incident]:
-        """Return the incidents that may mark a timeout between two block times, oldest first.
+        """Return the incidents that may mark a timeout in a time span, oldest first.
 
-        An open incident marks later timeouts as well. With `up_to_block`, only incidents that were
-        found up to this block are returned, and an incident that ended later counts as open.
+        The span is between two block times. An open incident marks later timeouts as well. With
+        `up_to_block`, only incidents that were found up to this block are returned, and an
+        incident that ended later counts as open.
         """
         overlaps = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
         query = select(incident).where(incident.c.since <= last_time)

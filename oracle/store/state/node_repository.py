@@ -1,4 +1,4 @@
-"""Stores one row per node, with the state of the node as of the cursor."""
+"""Stores one row for each node, with its state as of the cursor."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from operator import attrgetter
@@ -97,7 +97,7 @@ class NodeRepository:
         return {stored_node.address: stored_node for stored_node in map(decode_node_row, rows)}
 
     def list_addresses_by_prefix(self, digits: str, limit: int) -> list[Address]:
-        """Return up to `limit` addresses whose hex begins with `digits`, by address."""
+        """Return up to `limit` addresses whose hex begins with `digits`, in order."""
         lowest_address, highest_address = compute_prefix_range(digits, _ADDRESS_BYTES)
         query = select(node.c.address).where(
             node.c.address.between(lowest_address, highest_address)
@@ -106,7 +106,7 @@ class NodeRepository:
         return [Address(encode_hex(address)) for (address,) in rows]
 
     def get_address_by_seat(self, seats: Collection[int]) -> dict[int, Address]:
-        """Return the addresses of the nodes with these permanent numbers (seats)."""
+        """Return the addresses of nodes by their permanent numbers (seats)."""
         addresses: dict[int, Address] = {}
         sorted_seats = sorted(seats)
         for offset in range(0, len(sorted_seats), KEYS_PER_QUERY):
@@ -118,7 +118,7 @@ class NodeRepository:
         return addresses
 
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
-        """Return the seat (number) of the node with the highest address up to `address`, or None.
+        """Return the permanent number (seat) of the node at or just below `address`.
 
         Only nodes with seats below `seat_count` are considered. If `address` is below all of their
         addresses, the seat of the highest address is returned, because the addresses in the tree
@@ -132,18 +132,18 @@ class NodeRepository:
         return None
 
     def save(self, nodes: Iterable[Node]) -> None:
-        """Insert or replace the row of each node."""
+        """Insert or replace the rows of these nodes."""
         upsert_rows(self._connection, node, [encode_node_row(entry) for entry in nodes])
 
     def iterate_all(self) -> Iterator[Node]:
-        """Yield every node, by address, in pages."""
+        """Yield all nodes by address, reading them in pages."""
         last_address: Address | None = None
         while page := self.list_page(last_address, _PAGE_ROWS):
             yield from page
             last_address = page[-1].address
 
     def list_page(self, after_address: Address | None, limit: int) -> list[Node]:
-        """Return up to `limit` nodes with an address above `after_address`, by address."""
+        """Return up to `limit` nodes with addresses above `after_address`, by address."""
         query = select(node).order_by(node.c.address).limit(limit)
         if after_address is not None:
             query = query.where(node.c.address > decode_hex(after_address))
@@ -151,25 +151,25 @@ class NodeRepository:
         return [decode_node_row(row) for rows in batches for row in rows]
 
     def iterate_changed_since(self, block: int) -> Iterator[Node]:
-        """Yield the nodes whose rows changed after a block."""
+        """Yield the nodes that changed after a block."""
         yield from self._iterate_matching_nodes(node.c.changed_at > block)
 
     def list_idle_since(self, time: int) -> list[Node]:
-        """Return the members that have started no task since block time `time`."""
+        """Return the members that have not started a task since block time `time`."""
         has_no_recent_start = node.c.last_start.is_(None) | (node.c.last_start < time)
         is_member = node.c.membership == Membership.MEMBER.value
         query = select(node).where(is_member & has_no_recent_start).order_by(node.c.address)
         return list(map(decode_node_row, self._connection.execute(query)))
 
     def iterate_leaf_rows(self) -> Generator[list["LeafRow"]]:
-        """Yield the leaf rows of all nodes, in batches and in any order.
+        """Yield the leaf rows of all nodes in batches, in any order.
 
         The caller closes the generator before the transaction ends.
         """
         yield from self._iterate_leaf_rows(true())
 
     def iterate_leaf_rows_of_seats(self, seats: range) -> Generator[list["LeafRow"]]:
-        """Yield the leaf rows of the nodes with these consecutive numbers (seats).
+        """Yield the leaf rows of nodes with consecutive permanent numbers (seats).
 
         Batches are in any order. The caller closes the generator before the transaction ends.
         """
@@ -205,7 +205,7 @@ class NodeRepository:
             yield cast("list[LeafRow]", rows)
 
     def _iterate_matching_nodes(self, condition: ColumnElement[bool]) -> Iterator[Node]:
-        """Yield the nodes that match a condition on an indexed column, by address.
+        """Yield the nodes that satisfy a condition on an indexed column, by address.
 
         The rows are sorted in Python. With ORDER BY, SQLite would read the whole table in the
         order of the keys instead of using the index.
@@ -214,12 +214,12 @@ class NodeRepository:
         yield from map(decode_node_row, sorted(rows, key=attrgetter("address")))
 
     def list_with_requested_downloads(self) -> list[Node]:
-        """Return the nodes with requested downloads, by address."""
+        """Return the nodes that were asked to download a model, by address."""
         query = select(node).where(node.c.downloads.is_not(None)).order_by(node.c.address)
         return [decode_node_row(row) for row in self._connection.execute(query)]
 
     def count_by_state(self) -> dict[tuple[Membership, bool, bool], int]:
-        """Count the nodes by (membership, is paused, is running a task)."""
+        """Count the nodes by membership, paused or not, and running a task or not."""
         is_running = node.c.running > 0
         count_query = select(node.c.membership, node.c.paused, is_running, func.count()).group_by(
             node.c.membership, node.c.paused, is_running
@@ -233,10 +233,10 @@ class NodeRepository:
 def iterate_nodes_as_of(
     connection: Connection, blocks: BlockRange, row_after_by_key: Mapping[bytes, Row | None]
 ) -> Iterator[Node]:
-    """Yield the nodes that changed in these blocks, by address, as of the last block.
+    """Yield the nodes that changed in these blocks, with their state after the last block.
 
-    `row_after_by_key` maps each node that changed later to its row after the last block, or to
-    None if it had no row.
+    Nodes are ordered by address. `row_after_by_key` maps each node that changed later to its row
+    after the last block, or to None if it had no row.
     """
     query = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
     for row in connection.execute(query):
@@ -291,7 +291,7 @@ def encode_node_row(entry: Node) -> Row:
 
 
 def decode_node_row(row: Row) -> Node:
-    """Decode a node from the values of a row, in the order of the table's columns."""
+    """Decode a node from a row's values in the table's column order."""
     # Unpacking takes a third of the time of reading values by name. All nodes are read at startup,
     # so this matters.
     (

@@ -1,4 +1,4 @@
-"""Stores the objections of nodes to their kickouts, and this reporter's answers.
+"""Stores nodes' objections to their kickouts, and this reporter's answers.
 
 See docs/explanation/objections.md.
 """
@@ -19,9 +19,10 @@ _POSITION = Position._fields
 
 
 class ObjectionAnswer(NamedTuple):
-    """The operator's answer to the objections to one kickout; `answered_at` is a unix time.
+    """The operator's answer to the objections to one kickout.
 
-    `signer` and `signature` are None if no key has signed the answer.
+    `answered_at` is in unix seconds. `signer` and `signature` are None if no key has signed the
+    answer.
     """
 
     node: Address
@@ -63,7 +64,7 @@ class ObjectionRepository:
         return [_decode_objection_row(row) for row in rows]
 
     def get(self, node: Address, seq: int) -> Objected | None:
-        """Return one objection of a node, or None."""
+        """Return one objection of a node, or None if it is not stored."""
         query = select(objection).where(
             objection.c.node == decode_hex(node), objection.c.seq == seq
         )
@@ -71,7 +72,7 @@ class ObjectionRepository:
         return None if row is None else _decode_objection_row(row)
 
     def list_answers(self, nodes: Collection[Address]) -> list[ObjectionAnswer]:
-        """Return the answers to objections of these nodes, oldest first."""
+        """Return the operator's answers to these nodes' objections, oldest first."""
         query = select(objection_answer).where(
             objection_answer.c.node.in_([decode_hex(node) for node in nodes])
         )
@@ -90,7 +91,7 @@ class ObjectionRepository:
         ]
 
     def save_answer(self, answer: ObjectionAnswer) -> None:
-        """Store an answer, replacing an earlier answer to the same kickout."""
+        """Store an answer, replacing any earlier answer to the same kickout."""
         signer = None if answer.signer is None else decode_hex(answer.signer)
         row = (decode_hex(answer.node), *answer[1:5], signer, answer.signature)
         upsert_rows(self._connection, objection_answer, [row])

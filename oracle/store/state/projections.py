@@ -1,4 +1,4 @@
-"""Clears, restores and compares all projections: the tables folded from raw rows."""
+"""Clears, restores and compares the projections, which are folded from raw rows."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -75,7 +75,7 @@ _JSON_ENCODER = Encoder()
 
 
 class ProjectionRow(NamedTuple):
-    """A row of a compared table: its key, and the values of all its columns."""
+    """A row of a compared table, with its key and the values of all columns."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -106,7 +106,7 @@ class ProjectionRepository:
         Bookmarks(self._connection).increment_rewrite_count()
 
     def restore_snapshot(self, block: int, state: PackedState) -> bool:
-        """Restore every projection to its state after `block`, and empty the undo journal.
+        """Restore every projection to its state after `block`, and clear the undo journal.
 
         `state` is the snapshot of this block. If a task that is not in the snapshot has changed
         since, nothing is changed and the result is False. The caller restores raw rows, dead
@@ -140,12 +140,12 @@ class ProjectionRepository:
         insert_rows(self._connection, table, rows)
 
     def _list_tasks_changed_after(self, block: int) -> set[bytes]:
-        """Return the keys of the tasks that existed at the end of `block` and changed since."""
+        """Return the keys of tasks that existed at the end of `block` and have changed since."""
         is_changed = (task.c.seen_at <= block) & (task.c.changed_at > block)
         return set(self._connection.execute(select(task.c.key).where(is_changed)).scalars())
 
     def _delete_groups_created_after(self, block: int) -> None:
-        """Delete the groups whose first task was created above `block`.
+        """Delete the groups whose first task was created after `block`.
 
         Groups that were closed at `block` have not changed, because they get no new tasks.
         """
@@ -170,11 +170,14 @@ class ProjectionRepository:
             self._connection.execute(delete_statement, parameters)
 
     def list_compared_tables(self) -> tuple[Table, ...]:
-        """Return the tables whose rows depend only on the raw rows."""
+        """Return the tables whose rows are determined by the raw rows alone."""
         return (*PROJECTIONS, *_ALSO_COMPARED)
 
     def iterate_rows(self, table: Table) -> Iterator[ProjectionRow]:
-        """Yield the rows of a compared table by key, identical on SQLite and PostgreSQL."""
+        """Yield the rows of a compared table by key.
+
+        Rows are the same on SQLite and PostgreSQL.
+        """
         columns = table.primary_key.columns
         query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(*columns)
         if table is dead_letter:
@@ -185,7 +188,10 @@ class ProjectionRepository:
             yield ProjectionRow(tuple(values[key_index] for key_index in key_indexes), values)
 
     def iterate_dump_lines(self) -> Iterator[str]:
-        """Yield all projection rows as lines of text, identical on SQLite and PostgreSQL."""
+        """Yield all projection rows as lines of text.
+
+        Lines are the same on SQLite and PostgreSQL.
+        """
         for table in PROJECTIONS:
             query = _COMPARED_QUERIES.get(table.name, select(table)).order_by(
                 *table.primary_key.columns
@@ -194,7 +200,7 @@ class ProjectionRepository:
                 yield f"{table.name} {_JSON_ENCODER.encode(tuple(row)).decode()}"
 
     def compute_digest(self) -> str:
-        """Return the sha256 of all dump lines, in hex."""
+        """Compute the sha256 of all dump lines, in hex."""
         hasher = sha256()
         for line in self.iterate_dump_lines():
             hasher.update(line.encode())

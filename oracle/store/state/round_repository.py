@@ -1,4 +1,4 @@
-"""Stores the state of the oracle contract, as folded from its events.
+"""Stores the state of the oracle contract that was folded from its events.
 
 See docs/explanation/reports.md#fold-what-is-on-chain.
 """
@@ -39,10 +39,10 @@ class RoundRepository:
         self._connection = connection
 
     def load_contract_state(self, *, up_to_block: int | None = None) -> ContractState:
-        """Load the contract's state at the cursor: rounds, kickouts and settings.
+        """Load the rounds, kickouts and settings of the oracle contract.
 
-        With `up_to_block`, the rounds and settings are as of the end of this block, and there are
-        no kickouts, because only their newest state is stored.
+        They are as of the cursor. With `up_to_block`, the rounds and settings are as of the end of
+        this block, and there are no kickouts, because only their newest state is stored.
         """
         accepted_rounds = self.list_accepted(KEPT_ROUNDS, up_to_block=up_to_block)
         return ContractState(
@@ -56,7 +56,10 @@ class RoundRepository:
         )
 
     def save_changes(self, changes: ContractChanges) -> None:
-        """Write the changes drained from `ContractState`, and their pre-images for undo."""
+        """Write the changes of the contract's state, and the replaced rows for undo.
+
+        The changes were drained from `ContractState`.
+        """
         upsert_rows(
             self._connection, kick, [encode_kick_row(entry) for entry in changes.kicks.values()]
         )
@@ -89,14 +92,17 @@ class RoundRepository:
         ]
 
     def list_accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
-        """Return up to `limit` rounds with numbers below `number`, if given, newest first."""
+        """Return up to `limit` rounds, newest first.
+
+        With `number`, only rounds with lower numbers are returned.
+        """
         query = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
         if number is not None:
             query = query.where(accepted_round.c.round < number)
         return [decode_accepted_row(row) for row in self._connection.execute(query)]
 
     def list_accepted_since(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
-        """Return up to `limit` rounds that were accepted since `time`, oldest first.
+        """Return up to `limit` rounds accepted since `time`, oldest first.
 
         `first_block` limits the search; all rows below this block must be older than `time`.
         """
@@ -107,7 +113,10 @@ class RoundRepository:
         return [decode_accepted_row(row) for row in rows]
 
     def list_accepted_between(self, first: int, last: int) -> list[RoundAccepted]:
-        """Return the rounds accepted in blocks `first` to `last`, both included, oldest first."""
+        """Return the rounds accepted in blocks `first` to `last`, oldest first.
+
+        Both blocks are included.
+        """
         query = select(accepted_round).where(accepted_round.c.block.between(first, last))
         return [
             decode_accepted_row(row)
@@ -120,18 +129,21 @@ class RoundRepository:
         return [int(as_of) for (as_of,) in self._connection.execute(query)]
 
     def find_newest_root(self) -> Hash | None:
-        """Return the root of the newest accepted round, even if it was withdrawn, or None."""
+        """Return the root of the newest accepted round, even if it was withdrawn.
+
+        Return None if no round was accepted.
+        """
         query = select(accepted_round.c.root).order_by(*_NEWEST_FIRST).limit(1)
         root = self._connection.execute(query).scalar_one_or_none()
         return None if root is None else Hash(encode_hex(root))
 
     def find_accepted_round(self, number: int) -> RoundAccepted | None:
-        """Return one accepted round, or None."""
+        """Return an accepted round by number, or None if it was not accepted."""
         row = self._connection.execute(_ACCEPTED_ROUND, {"number": number}).one_or_none()
         return None if row is None else decode_accepted_row(row)
 
     def find_accepted_as_of(self, block: int) -> RoundAccepted | None:
-        """Return the newest accepted round as of this block, or None."""
+        """Return the newest accepted round as of this block, or None if there is none."""
         order = accepted_round.c.round.desc()
         query = select(accepted_round).where(accepted_round.c.as_of == block)
         row = self._connection.execute(query.order_by(order).limit(1)).one_or_none()
@@ -140,9 +152,10 @@ class RoundRepository:
     def find_last_provable_round(
         self, *, up_to_block: int | None = None, up_to_time: int | None = None
     ) -> RoundAccepted | None:
-        """Return the last accepted round, or None if there is none or its root was withdrawn.
+        """Return the last accepted round, unless its root was withdrawn.
 
-        `up_to_block` and `up_to_time` restrict the search to rounds that were accepted by then.
+        The result is None if the root was withdrawn or no round was accepted. `up_to_block` and
+        `up_to_time` restrict the search to rounds that were accepted by then.
         """
         query = select(accepted_round).order_by(*_NEWEST_FIRST).limit(1)
         if up_to_block is not None:
@@ -154,7 +167,10 @@ class RoundRepository:
         return None if newest_round is None or self.is_struck(newest_round.round) else newest_round
 
     def get_last_round_and_root(self) -> tuple[int, Hash]:
-        """Return the number and the root of the last round; a withdrawn root is zero."""
+        """Return the number and the root of the last round.
+
+        A withdrawn root is returned as zero.
+        """
         newest_rounds = self.list_accepted(limit=1)
         if not newest_rounds:
             return 0, ZERO_HASH
@@ -162,7 +178,7 @@ class RoundRepository:
         return round_number, ZERO_HASH if self.is_struck(round_number) else newest_rounds[0].root
 
     def is_struck(self, number: int) -> bool:
-        """Return whether the root of a round was withdrawn (struck)."""
+        """Return whether the root of a round was withdrawn."""
         query = select(
             exists().where(strike.c.first_round <= number, strike.c.last_round >= number)
         )
@@ -171,7 +187,10 @@ class RoundRepository:
     def list_strikes(
         self, first_round: int = 0, up_to_block: int | None = None
     ) -> list[RoundsStruck]:
-        """Return the events that withdrew roots of `first_round` or later rounds, oldest first."""
+        """Return the withdrawals of roots from `first_round` on, oldest first.
+
+        A withdrawal is an event of the contract.
+        """
         query = select(strike).where(strike.c.last_round >= first_round)
         if up_to_block is not None:
             query = query.where(strike.c.block <= up_to_block)
@@ -182,11 +201,14 @@ class RoundRepository:
         ]
 
     def list_round_signers(self, accepted_rounds: RoundAccepted) -> tuple[Address, ...]:
-        """Return the signers of a round, or none if its configuration is unknown."""
+        """Return the signers of a round.
+
+        The result is empty if the configuration of the round is unknown.
+        """
         return self.get_contract_settings().find_round_signers(accepted_rounds) or ()
 
     def list_kicks(self) -> list[NodeKick]:
-        """Return the kickout of each node that has one, by node."""
+        """Return the kickouts of all nodes, by node."""
         rows = self._connection.execute(select(kick).order_by(kick.c.node))
         return [decode_kick_row(row) for row in rows]
 
@@ -197,11 +219,11 @@ class RoundRepository:
         return {entry.node: entry for entry in kicks}
 
     def list_accusations(self) -> list[NodeKick]:
-        """Return the kickouts that await execution, by node."""
+        """Return the kickouts that await execution, ordered by node."""
         return self._list_kicks_in_states([KickState.ACCUSED])
 
     def list_expulsions(self) -> list[NodeKick]:
-        """Return the executed kickouts whose node was not readmitted, by node."""
+        """Return the executed kickouts of nodes that were not readmitted, ordered by node."""
         return self._list_kicks_in_states(EXPELLED_STATES)
 
     def _list_kicks_in_states(self, states: Collection[KickState]) -> list[NodeKick]:
@@ -210,7 +232,7 @@ class RoundRepository:
         return [decode_kick_row(row) for row in rows]
 
     def list_newest_kicks(self, limit: int = 50) -> list[NodeKick]:
-        """Return the newest accusations and expulsions, in any state, oldest first.
+        """Return the newest accusations and expulsions of any state, oldest first.
 
         They are ordered by the time from which a kickout may be executed. If the veto delay was
         shortened, this order may differ from the order of the accusations.
@@ -220,7 +242,10 @@ class RoundRepository:
         return [decode_kick_row(row) for row in reversed(rows)]
 
     def get_contract_settings(self, *, up_to_block: int | None = None) -> ContractSettings:
-        """Return the contract's newest settings; a setting that no event has set is None."""
+        """Return the newest settings of the contract.
+
+        A setting is None if no event has set it.
+        """
         order_columns = [contract_setting.c[name] for name in Position._fields]
         query = select(contract_setting).order_by(*order_columns)
         if up_to_block is not None:

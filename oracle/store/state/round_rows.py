@@ -82,7 +82,7 @@ def encode_kick_row(kick: NodeKick) -> Row:
 
 
 def decode_kick_row(row: Any) -> NodeKick:  # noqa: ANN401  a row of any driver
-    """Decode the kickout in a row or tuple with all columns of the table.
+    """Decode a kickout from a complete row of its table.
 
     The row is unpacked, because this takes a fraction of the time of reading columns by name, and
     in a mass outage thousands of rows are decoded in each tick.

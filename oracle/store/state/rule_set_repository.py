@@ -1,4 +1,4 @@
-"""Stores every rule set that was used for scores in this database, under a number."""
+"""Stores and numbers every rule set that was used for scores in this database."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,9 +12,10 @@ from oracle.store.tables.selection_tables import rule_set
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The name and version of a rule set, and the sha256 of its canonical JSON in hex.
+    """The name, version and digest of a rule set.
 
-    `version` is None if the database contains only the name.
+    The digest is the sha256 of the rule set's canonical JSON, in hex. `version` is None if the
+    database contains only the name.
     """
 
     name: str
@@ -23,7 +24,7 @@ class RuleSet:
 
 
 def identify_rules(rules: Rules) -> RuleSet:
-    """Return name, version and digest of these rules."""
+    """Return the name, version and digest of these rules."""
     return RuleSet(rules.name, rules.version, _hash_rules(rules).hex())
 
 
@@ -32,7 +33,7 @@ class RuleSetRepository:
         self._connection = connection
 
     def get_or_assign_number(self, rules: Rules) -> int:
-        """Return the number of these rules in this database; new rules get the next number."""
+        """Return the number of these rules in this database, assigning one to new rules."""
         digest = _hash_rules(rules)
         query = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
         number = self._connection.execute(query).scalar_one_or_none()
@@ -44,9 +45,10 @@ class RuleSetRepository:
         return int(number)
 
     def find_rules(self, digest: str) -> Rules | None:
-        """Return the rules whose canonical JSON has this sha256 (hex), or None.
+        """Return the rules with this digest.
 
-        The result is None for unknown rules, and for rules of a release with other fields.
+        The digest is the sha256 of the rules' canonical JSON, in hex. The result is None for
+        unknown rules, and for rules of a release with other fields.
         """
         query = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
         rules_json = self._connection.execute(query).scalar_one_or_none()
@@ -59,7 +61,7 @@ class RuleSetRepository:
         return rules if identify_rules(rules).sha256 == digest else None
 
     def find_rule_set(self, digest: str) -> RuleSet | None:
-        """Return the rule set with this sha256, in hex, or None if it was never used."""
+        """Return the rule set with this sha256 (hex), or None if it was never used."""
         query = select(rule_set).where(rule_set.c.sha256 == bytes.fromhex(digest))
         row = self._connection.execute(query).one_or_none()
         return None if row is None else _decode_rule_set_row(row)

@@ -1,4 +1,4 @@
-"""Stores snapshots of the folded state at final blocks, as table rows in compressed msgpack.
+"""Stores snapshots of the folded state, as table rows in compressed msgpack.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -36,7 +36,10 @@ MIN_KEPT_SNAPSHOTS = 8
 
 
 class StateSnapshot(NamedTuple):
-    """The packed state after a block; `logs` is the number of logs folded up to it."""
+    """The packed state after a block.
+
+    `logs` is the number of logs folded up to this block.
+    """
 
     block: int
     logs: int
@@ -44,7 +47,7 @@ class StateSnapshot(NamedTuple):
 
 
 class SnapshotInfo(NamedTuple):
-    """Block and size of a snapshot, without its body; `size_bytes` is the size of the body."""
+    """The block and the size in bytes of a snapshot, without its body."""
 
     block: int
     logs: int
@@ -52,7 +55,10 @@ class SnapshotInfo(NamedTuple):
 
 
 class SnapshotRepository:
-    """Access to state snapshots; `version` is a digest of fold, profile, rules and settings."""
+    """Access to state snapshots.
+
+    `version` is a digest of fold, profile, rules and settings.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -74,7 +80,7 @@ class SnapshotRepository:
     def find_newest_block_and_log_count(
         self, block: int, version: bytes
     ) -> tuple[int, int] | None:
-        """Return block and log count of the newest snapshot at or below a block, or None."""
+        """Find the newest snapshot at or below a block, and return its block and log count."""
         columns = state_snapshot.c
         query = select(columns.block, columns.logs).where(
             columns.block <= block, columns.made_by == version
@@ -83,7 +89,7 @@ class SnapshotRepository:
         return None if row is None else (row[0], row[1])
 
     def save_and_prune(self, snapshot: StateSnapshot, version: bytes) -> None:
-        """Store a snapshot, and delete surplus snapshots and snapshots of another `version`.
+        """Store a snapshot, and delete snapshots that are surplus or of another `version`.
 
         See `choose_snapshots_to_delete`.
         """
@@ -106,11 +112,11 @@ class SnapshotRepository:
             )
 
     def delete_above(self, number: int) -> None:
-        """Delete the snapshots above block `number`, as every rollback requires."""
+        """Delete the snapshots above block `number`, as required by every rollback."""
         self._connection.execute(delete(state_snapshot).where(state_snapshot.c.block > number))
 
     def count_snapshots_and_bytes(self) -> tuple[int, int]:
-        """Return the number of snapshots and their total bytes."""
+        """Return the number of snapshots and their total size in bytes."""
         size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
         count_query = select(func.count(), size).select_from(state_snapshot)
         snapshot_count, total_bytes = self._connection.execute(count_query).one()
@@ -118,10 +124,11 @@ class SnapshotRepository:
 
 
 def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
-    """Return the blocks of the snapshots to delete, so that the others fit into `max_bytes`.
+    """Choose the snapshots to delete, so that the others fit into `max_bytes`.
 
-    The snapshot whose removal leaves the smallest gap relative to its age is deleted first, so
-    that recent snapshots are dense and old snapshots are sparse.
+    The result contains the blocks of these snapshots. The snapshot whose removal leaves the
+    smallest gap relative to its age is deleted first, so that recent snapshots are dense and old
+    snapshots are sparse.
     """
     kept_snapshots = list(snapshots)
     surplus_blocks = list[int]()
@@ -147,7 +154,7 @@ _COMPRESSION = 1
 
 
 class PackedState(NamedTuple):
-    """The state that a fold needs to continue after a block.
+    """The state from which a fold continues after a block.
 
     Rounds and settings of the contract are left out. They are only appended, so that the database
     contains them as of every block.
@@ -162,7 +169,10 @@ class PackedState(NamedTuple):
 
 
 def encode_state(state: PackedState) -> bytes:
-    """Encode the state; equal states give equal bytes on every database."""
+    """Encode the state to bytes.
+
+    Equal states give equal bytes on every database.
+    """
     state_parts = (
         sorted(map(encode_node_row, state.nodes)),
         sorted(map(encode_task_row, state.tasks)),

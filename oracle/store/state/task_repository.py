@@ -1,4 +1,4 @@
-"""Stores the rows of tasks, which are kept for ever because scores refer to them."""
+"""Stores tasks for ever, because scores refer to them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -61,24 +61,30 @@ class TaskRepository:
         return {stored_task.key: stored_task for stored_task in map(decode_task_row, rows)}
 
     def list_keys_by_prefix(self, digits: str, limit: int) -> list[TaskKey]:
-        """Return up to `limit` keys whose hex begins with `digits`, by key."""
+        """Return up to `limit` task keys whose hex begins with `digits`, in order."""
         lowest_key, highest_key = compute_prefix_range(digits, 32)
         query = select(task.c.key).where(task.c.key.between(lowest_key, highest_key))
         rows = self._connection.execute(query.order_by(task.c.key).limit(limit))
         return [TaskKey(encode_hex(key)) for (key,) in rows]
 
     def list_waiting(self) -> list[Task]:
-        """Return the tasks that were created and have neither started nor ended, oldest first."""
+        """Return the tasks that have neither started nor ended, oldest first.
+
+        Only tasks whose creation event was read are included.
+        """
         # Positions are stored as text, so the tasks have to be sorted in Python.
         return sorted(self._select_tasks(IS_WAITING), key=_get_creation_position)
 
     def count_waiting(self) -> int:
-        """Count the tasks that were created and have neither started nor ended."""
+        """Count the tasks that have neither started nor ended.
+
+        Only tasks whose creation event was read are counted.
+        """
         count_query = select(func.count()).select_from(task).where(IS_WAITING)
         return int(self._connection.execute(count_query).scalar_one())
 
     def list_unscored_in_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
-        """Return the unscored tasks of these groups, oldest first.
+        """Return the tasks of these groups that have no score yet, oldest first.
 
         A group is scored when all its tasks have ended. Therefore all tasks of a group with a
         waiting task are returned. Tasks whose creation event was not read have no known group.
@@ -91,7 +97,7 @@ class TaskRepository:
         return sorted(tasks, key=_get_creation_position)
 
     def save(self, tasks: Iterable[Task]) -> None:
-        """Insert or replace the row of each task."""
+        """Insert or replace the rows of these tasks."""
         upsert_rows(self._connection, task, [encode_task_row(entry) for entry in tasks])
 
     def _select_tasks(self, condition: ColumnElement[bool]) -> list[Task]:
@@ -143,7 +149,7 @@ def encode_task_row(entry: Task) -> Row:
 
 
 def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
-    """Return a new task with the values of `ANSWER_COLUMNS`."""
+    """Build a task with only the values of `ANSWER_COLUMNS`."""
     key, fee, created_at, started_at, started_time, stopped_time, error_reported = row
     answered_task = create_task(TaskKey(encode_hex(key)))
     answered_task.fee = decode_optional_wei(fee)

@@ -1,6 +1,7 @@
-"""Stores the undo journal: the rows that were replaced by blocks above the final block.
+"""Stores the undo journal, which contains the rows that recent blocks replaced.
 
-See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
+Recent blocks are above the final block. See docs/explanation/reorgs.md#undo-journal and
+docs/explanation/reorgs.md#one-transaction.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -77,7 +78,10 @@ class UndoJournal:
         self._bookmarks = Bookmarks(connection)
 
     def write(self, pre_images: Sequence[PreImages | ContractPreImages]) -> None:
-        """Append pre-images; only the first pre-image of a row in a block is kept."""
+        """Append the rows that a block replaced.
+
+        If a block replaces a row several times, only its first version (pre-image) is kept.
+        """
         rows = [
             (images.block, kind, encode(key), None if old_row is None else encode(old_row))
             for images in pre_images
@@ -104,9 +108,10 @@ class UndoJournal:
         self._bookmarks.increment_rewrite_count()
 
     def delete_rows_appended_above(self, number: int) -> None:
-        """Delete appended rows and reopen closed kickout intervals above block `number`.
+        """Delete the rows that were appended above block `number`.
 
-        Appended rows need no pre-image, so this works at any depth.
+        Kickout intervals that were closed above this block are reopened. Appended rows need no
+        pre-image, so this works at any depth.
         """
         for table in _APPENDED:
             self._connection.execute(delete(table).where(table.c.block > number))
@@ -114,9 +119,9 @@ class UndoJournal:
         self._connection.execute(reopen_statement.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
     def load_node_rows_as_of(self, number: int) -> dict[bytes, Row | None]:
-        """Return, by key, the row as of block `number` of each node that changed later.
+        """Return the former rows, as of block `number`, of the nodes that changed later.
 
-        The row is None for a node that did not exist.
+        The result is by key. The row is None for a node that did not exist.
 
         Raises:
             FatalError: the journal does not reach back that far.
@@ -134,7 +139,7 @@ class UndoJournal:
             )
 
     def prune_journal_to(self, final_block: int) -> None:
-        """Delete the undo journal's entries up to block `final_block`.
+        """Delete the journal's entries up to block `final_block`.
 
         The journal must be complete above this block.
         """
@@ -145,7 +150,7 @@ class UndoJournal:
         self._connection.execute(delete(undo).where(undo.c.block <= final_block))
 
     def find_lowest_reachable_block(self) -> int | None:
-        """Return the lowest block that `rollback_to` can reach, or None without a cursor."""
+        """Return the lowest block to which `rollback_to` can go, or None without a cursor."""
         cursor_numbers = self._connection.execute(select(cursor.c.number)).scalars().all()
         return (
             min([*cursor_numbers, self._bookmarks.get_number(UNDO_FLOOR) or 0])
@@ -154,14 +159,17 @@ class UndoJournal:
         )
 
     def clear(self) -> None:
-        """Delete the whole journal, because the rows that it refers to were deleted."""
+        """Delete the whole journal after the rows that it refers to were deleted."""
         self._connection.execute(delete(undo))
         self._bookmarks.delete(UNDO_FLOOR)
 
     def _load_oldest_pre_images(
         self, number: int, kinds: Collection[str] = _JOURNALED.keys()
     ) -> dict[str, dict[Key, Row | None]]:
-        """Return the oldest pre-images above block `number`, by kind and key."""
+        """Return the oldest former version of each row changed above block `number`.
+
+        The result is by kind and key.
+        """
         journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(
             undo.c.block > number, undo.c.kind.in_(kinds)
         )
@@ -184,7 +192,7 @@ class UndoJournal:
 def _iterate_pre_images(
     images: PreImages | ContractPreImages,
 ) -> Iterator[tuple[str, Key, Row | None]]:
-    """Yield kind, key and previous values of each row that a block changed."""
+    """Yield the kind, key and former values of each row that a block changed."""
     if isinstance(images, PreImages):
         yield from _encode_pre_images("node", images.nodes, decode_hex, encode_node_row)
         yield from _encode_pre_images("task", images.tasks, decode_hex, encode_task_row)

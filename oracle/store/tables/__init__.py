@@ -1,4 +1,4 @@
-"""SQLAlchemy definitions of all tables.
+"""Defines all tables with SQLAlchemy.
 
 Importing one of the modules imports all of them, so that the metadata is always complete.
 """

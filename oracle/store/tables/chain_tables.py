@@ -1,4 +1,4 @@
-"""Tables of chain data and of the indexer's progress: blocks, calls, cursor, undo journal.
+"""Tables of the chain's data and of the indexer's progress.
 
 Hashes and addresses are stored as bytes, times as seconds, and amounts as 32 bytes big-endian,
 because numbers of SQLite lose digits above 2^63.

@@ -1,4 +1,4 @@
-"""Tables of a feed's raw rows and its read progress.
+"""Tables of a feed's raw rows and reading progress.
 
 None of them is a projection, because a rebuild folds the raw rows again, as it does with logs.
 Times are by the feed's clock, in seconds (docs/explanation/feed.md#storage).

@@ -1,4 +1,4 @@
-"""Tables of a gateway's selection service; empty in a daemon's database."""
+"""Tables of a gateway's selection service, which are empty in a daemon's database."""
 
 from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 

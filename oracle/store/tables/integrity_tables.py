@@ -1,4 +1,4 @@
-"""Tables about data integrity: coverage, proofs, dead letters, endpoints, halts.
+"""Tables about the integrity of data, such as coverage, dead letters and halts.
 
 Of these tables, only `dead_letter` can be reproduced by a fold of the raw rows.
 """

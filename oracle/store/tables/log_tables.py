@@ -1,4 +1,4 @@
-"""Tables of raw logs, normalised: values shared by many rows are stored once.
+"""Tables of raw logs, which store values shared by many rows only once.
 
 The hash and time of a log's block, and its address and first topic, are in separate tables. For
 reading by SQL, the view `log` (`log_view`) joins the tables. See

@@ -1,4 +1,4 @@
-"""The view `log`: every raw log as ten plain columns, for reading by SQL.
+"""The view `log`, which shows every raw log in ten plain columns.
 
 The columns are `block`, `log_index`, `block_hash`, `time`, `tx_index`, `tx_hash`, `address`,
 `topics` (32 bytes each, joined), `data` as emitted, and `canonical`. The view unpacks the data in

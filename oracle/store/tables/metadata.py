@@ -1,4 +1,4 @@
-"""The SQLAlchemy metadata of all tables, including constraint names and column types.
+"""The SQLAlchemy metadata of all tables, with constraint names and column types.
 
 The column types convert between hex text or wei in Python and bytes in the database.
 """
@@ -24,11 +24,11 @@ metadata = MetaData(
 
 
 class PartialIndex(Index):
-    """An index of the rows that satisfy `where`, an SQL condition valid in both databases.
+    """An index of the rows that satisfy the SQL condition `where`.
 
-    SQLAlchemy imports a dialect as soon as an index gets an option of this dialect. Therefore an
-    option is set only when the index is created in a database of its dialect, so that a process
-    with SQLite does not import the PostgreSQL dialect.
+    The condition must be valid in both databases. SQLAlchemy imports a dialect as soon as an index
+    gets an option of this dialect. Therefore an option is set only when the index is created in a
+    database of its dialect, so that a process with SQLite does not import the PostgreSQL dialect.
     """
 
     def __init__(self, name: str, *columns: Column[Any], where: str, unique: bool = False) -> None:
@@ -52,7 +52,10 @@ _WEI_BYTES = 32
 
 
 class Hex(TypeDecorator[str]):
-    """Lower-case `0x` hex (addresses, hashes, calldata), stored as bytes."""
+    """A column type for `0x` hex in lower case, stored as bytes.
+
+    Addresses, hashes and calldata have this type.
+    """
 
     impl = LargeBinary
     cache_ok = True
@@ -67,7 +70,10 @@ class Hex(TypeDecorator[str]):
 
 
 class Wei(TypeDecorator[int]):
-    """An amount from 0 to 2^256 - 1, stored as 32 bytes because SQLite's numbers lose digits."""
+    """A column type for amounts from 0 to 2^256 - 1, stored as 32 bytes.
+
+    SQLite's numbers would lose digits.
+    """
 
     impl = LargeBinary
     cache_ok = True

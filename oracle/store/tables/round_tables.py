@@ -1,4 +1,4 @@
-"""Tables of the oracle contract's state, and of the reports."""
+"""Tables of the oracle contract's state and of the reports."""
 
 from sqlalchemy import (
     BigInteger,

@@ -1,4 +1,4 @@
-"""Tables of the dispatcher's decisions: drawn nodes, planned downloads, rule sets."""
+"""Tables of the dispatcher's decisions, such as drawn nodes and planned downloads."""
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Table, Text
 

@@ -1,4 +1,4 @@
-"""Tables folded from the raw rows: nodes, tasks, groups, scores, and their histories.
+"""Tables folded from the raw rows, such as nodes, tasks, groups and scores.
 
 A position that belongs to a row is text, `block:tx:log:sub`; appended rows have their position in
 four columns. Integers above 2^63 - 1 that are not amounts are stored as 2^63 - 1.

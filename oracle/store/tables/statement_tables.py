@@ -1,4 +1,4 @@
-"""Tables of the signed statements of all reporters, and of reasons not to sign.
+"""Tables of all reporters' signed statements, and of reasons not to sign.
 
 Deadlines and `until` are chain time, `*_at` unix seconds by the caller's clock.
 """
@@ -21,7 +21,7 @@ from oracle.store.tables.outbox_tables import RowId
 
 
 def _build_statement_columns() -> list[Column[Any]]:
-    """Return the columns of a signed report."""
+    """Build the columns of a signed statement."""
     return [
         Column("id", RowId, primary_key=True),
         Column("chain_id", BigInteger, nullable=False),
