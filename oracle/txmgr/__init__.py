@@ -1,1 +1,1 @@
-"""The transaction manager: sends calls and follows them from nonce to finality."""
+"""The transaction manager, which sends calls and follows them from nonce to finality."""

@@ -1,4 +1,4 @@
-"""Sender accounts: their endpoints, their keys and their spending limits."""
+"""Sender accounts with their endpoints, keys and spending limits."""
 
 import time
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class ReporterKeys:
             _check_keys_differ(signer, transmitter)
 
     def check_key_is_distinct(self, other_key: Signer) -> None:
-        """Check that another key is neither the signer nor the transmitter.
+        """Check that another key is neither the signer's nor the transmitter's key.
 
         Two senders must not share a key, because each of them assigns the nonces of its account.
 
@@ -61,7 +61,10 @@ def _check_keys_differ(signer: Signer, transmitter: Signer) -> None:
 
 
 class SenderAccount:
-    """An account that sends transactions. Without keys it can only read and simulate."""
+    """An account that sends transactions.
+
+    Without keys it can only read and simulate.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class SenderAccount:
         caps: SendLimits,
         keys: ReporterKeys | Signer | None = None,
     ) -> None:
-        """Create the account.
+        """Create an account for these endpoints, keys and limits.
 
         If `keys` is a single `Signer`, this key pays for transactions, and statements cannot be
         signed.
@@ -89,7 +92,7 @@ class SenderAccount:
 
     @property
     def keys(self) -> ReporterKeys:
-        """The reporter keys: the signer, the transmitter, or both.
+        """The keys of the reporter, which are the signer, the transmitter, or both.
 
         Raises:
             InputError: no keys are configured.
@@ -117,7 +120,9 @@ class SenderAccount:
 
     @property
     def signer(self) -> Signer:
-        """The key that signs statements. Do not use it inside a database transaction.
+        """The key that signs statements.
+
+        Do not use it inside a database transaction.
 
         Raises:
             InputError: no signer is configured.
@@ -129,7 +134,9 @@ class SenderAccount:
 
     @property
     def payer(self) -> Signer:
-        """The key that signs transactions: the transmitter, or the only key.
+        """The key that signs transactions.
+
+        It is the transmitter's key, or the only key.
 
         Raises:
             InputError: no transmitter is configured.
@@ -145,7 +152,7 @@ class SenderAccount:
         return self.payer.address
 
     def quote_fees(self) -> Fees | None:
-        """Return the fees of a transaction sent now, or None if the base fee is above the cap.
+        """Return the fees for a transaction sent now, or None if the base fee exceeds the cap.
 
         Raises:
             TransientError: no endpoint answers.
@@ -153,7 +160,7 @@ class SenderAccount:
         return compute_fees(fetch_fee_market(self.pool_view, self.caps), self.caps.fee_per_gas)
 
     def to_read_only(self) -> "SenderAccount":
-        """Return a copy of this account that cannot sign, but uses the same endpoints."""
+        """Return a copy of this account with the same endpoints that cannot sign."""
         return _ReadOnlyAccount(self)
 
 

@@ -1,4 +1,4 @@
-"""Admits planned calls: a call becomes ready if it can be simulated and paid for."""
+"""Admits planned calls, so that calls that work and can be paid for become ready."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,12 +45,12 @@ _DUPLICATE_PENDING_TEXT = "another transmitter's call for the same purpose is pe
 def find_head_start_reason(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[str, str] | None:
-    """Return why a call is left to lower-ranked transmitters, as (class, text), or None.
+    """Return why a call is still left to transmitters of a lower rank, if it is.
 
-    Every transmitter of a quorum plans the same calls. If two of these calls are mined, one of
-    them reverts and wastes its gas, so transmitters of a lower rank have a head start. It is
-    measured in blocks and in seconds of chain time, because on a fast chain a few blocks take too
-    little time.
+    The reason is (class, text). Every transmitter of a quorum plans the same calls. If two of
+    these calls are mined, one of them reverts and wastes its gas, so transmitters of a lower rank
+    have a head start. It is measured in blocks and in seconds of chain time, because on a fast
+    chain a few blocks take too little time.
 
     This function checks only the blocks. The planner adds the seconds to the request
     (`not_before`), because a push belongs to one round, and rounds may be shorter than the head
@@ -71,11 +71,12 @@ def find_head_start_reason(
 def find_wait_for_pending_duplicate(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
-    """Return until when a call waits for another transmitter's pending call, or None.
+    """Return how long a call waits for the same call of another transmitter, if it does.
 
-    The result is the chain time at which the wait ends, and the reason as (class, text). Each call
-    waits at most once. Otherwise, an endpoint that always reports a pending call could delay this
-    call for ever, and so could a pending call that no block includes.
+    The result is the chain time at which the wait ends, and the reason as (class, text). It is
+    None if no such call is pending. Each call waits at most once. Otherwise, an endpoint that
+    always reports a pending call could delay this call for ever, and so could a pending call that
+    no block includes.
     """
     request = intent.request
     is_alone = not context.rank.has_others or not context.registry.get_kind(intent).is_shared
@@ -97,7 +98,11 @@ def find_wait_for_pending_duplicate(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The result of checking a call: its simulation's `result`, or a decision without one."""
+    """The outcome of checking a call before it is sent.
+
+    `result` is the result of the simulation. `decision` is set if the call was decided without a
+    simulation.
+    """
 
     intent: Intent
     decision: Decision | None
@@ -117,7 +122,7 @@ class AdmissionCheck:
 
 @dataclass(frozen=True, slots=True)
 class _PricedCall:
-    """A call with a successful simulation, its gas limit, and its maximum cost in wei."""
+    """A call that was simulated successfully, with its gas limit and its maximum cost in wei."""
 
     intent: Intent
     gas_limit: int
@@ -125,7 +130,10 @@ class _PricedCall:
 
 
 def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Check the most urgent planned calls and make them ready, or return None for no change."""
+    """Check the most urgent planned calls, and make those that can be sent ready.
+
+    Return None if nothing has changed.
+    """
     with context.store.read_transaction() as uow:
         planned_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
         for intent in planned_intents:
@@ -148,7 +156,7 @@ def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
 def preflight_calls(
     context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> list[AdmissionCheck]:
-    """Check whether each call is still wanted, and simulate it on the newest block.
+    """Check that each call is still wanted, and simulate it on the newest block.
 
     If the transaction pool contains another transmitter's transaction for the same purpose, the
     call waits for that transaction. The check is repeated right before the call is signed and
@@ -187,7 +195,7 @@ def preflight_calls(
 def defer_or_end_call(
     context: AccountContext, check: AdmissionCheck, heads: Heads
 ) -> StepResult | None:
-    """End or defer a call that cannot be sent now.
+    """Defer or end a call that cannot be sent now.
 
     Return None if the call already waits for the same reason. If the call has a nonce, the nonce
     is released, because an unsigned call would otherwise block all calls with higher nonces.
@@ -201,10 +209,11 @@ def defer_or_end_call(
 def _select_due_intents(
     uow: UnitOfWork, context: AccountContext, planned_intents: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
-    """Return the calls whose `not_before` has passed, and those that must end earlier.
+    """Return the planned calls to check now.
 
-    A call that is over must not wait for its `not_before`, because it would delay the call of the
-    next round. The same applies if a pause of the contract has ended before the expected time.
+    These are the calls whose `not_before` has passed, and those that must end earlier. A call that
+    is over must not wait for its `not_before`, because it would delay the call of the next round.
+    The same applies if a pause of the contract has ended before the expected time.
     """
     now = heads.latest.time
     early_intents = [
@@ -225,7 +234,7 @@ def _select_due_intents(
 def _decide_calls_before_preflight(
     context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
-    """Return each call's decision by intent id, before the call is simulated.
+    """Decide about calls before they are simulated, by intent id.
 
     Raises:
         TransientError: no endpoint returns the market's fee for a call with its own limit.
@@ -259,9 +268,10 @@ def _decide_calls_before_preflight(
 def _find_market_fee_reason(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> Reason | None:
-    """Return why a call waits for a cheaper block, although the account's cap allows it, or None.
+    """Return why a call waits until gas is cheaper, or None if it does not wait.
 
-    The fee may have risen a hundredfold since the call was planned.
+    A kind may set a lower limit than the account's cap. The fee may have risen a hundredfold since
+    the call was planned.
     """
     with context.store.read_transaction() as uow:
         max_fee = context.registry.get_kind(intent).find_max_market_fee(uow, intent, heads)
@@ -288,7 +298,10 @@ def _decide_on_pending_duplicate(
 def _admit_call_batch(
     context: AccountContext, intents: Sequence[Intent], heads: Heads
 ) -> Iterator[StepResult]:
-    """Yield the results of a batch of calls; those that can be sent become ready in one commit."""
+    """Check a batch of calls, make those that can be sent ready, and yield the results.
+
+    They become ready in a single commit.
+    """
     checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
     steps = [
         defer_or_end_call(context, check, heads)
@@ -307,7 +320,7 @@ def _admit_call_batch(
 def _mark_affordable_calls_ready(
     context: AccountContext, checks: Sequence[AdmissionCheck], heads: Heads
 ) -> list[StepResult | None]:
-    """Make all affordable calls ready; defer the others with a reason."""
+    """Make all affordable calls ready, and defer the others with a reason."""
     block_gas_limit = fetch_block_gas_limit(context)
     gas_limits = [
         compute_gas_limit(check.gas_estimate, check.intent.request.calldata, block_gas_limit)
@@ -392,7 +405,7 @@ def _get_exclusive_key(intent: Intent) -> tuple[Address, str | None]:
 def _find_exclusive_call_obstacle(
     intent: Intent, prepared_ids: Mapping[tuple[Address, str | None], int]
 ) -> Reason | None:
-    """Return why a call waits for another call with the same `exclusive_key`, or None.
+    """Return why a call waits for another call with the same `exclusive_key`, if it does.
 
     `prepared_ids` contains the ids of intents that are ready, or that have a nonce but no signed
     bytes. The planner plans one call per key. However, when an operator releases a held call, the
@@ -411,10 +424,10 @@ def _find_exclusive_call_obstacle(
 def _find_payment_obstacle(
     uow: UnitOfWork, budget: Budget, call: _PricedCall, fees: Fees
 ) -> Reason | None:
-    """Return why a call cannot be paid for now (a budget or the balance), or None.
+    """Return why a call cannot be paid for now, or None if it can.
 
-    A call that will take over the nonce of a stuck call needs only the higher of the two costs,
-    because at most one of the two is mined.
+    The reason is a budget or the balance. A call that will take over the nonce of a stuck call
+    needs only the higher of the two costs, because at most one of the two is mined.
     """
     context = budget.context
     stuck_nonce = find_takeover_target(uow, context, call.intent)

@@ -1,4 +1,4 @@
-"""Finds the transaction that used the account's nonce, if no endpoint returns a receipt.
+"""Finds the transaction that used a nonce for which no endpoint returns a receipt.
 
 A transaction count does not show which transaction used the nonce. The transaction is attributed
 to the daemon if an indexed log or a stored hash proves this, and to a foreign sender only if every
@@ -31,7 +31,10 @@ def attribute_used_nonce(
     receipt_quorum: ReceiptQuorum,
     heads: Heads,
 ) -> StepResult | None:
-    """Store which transaction used a nonce without a receipt, or return None for nothing new."""
+    """Record which transaction used a nonce without a receipt.
+
+    Return None if nothing new was found.
+    """
     with context.store.read_transaction() as uow:
         own_hashes = _load_own_transaction_hashes(uow, slot, attempts)
         logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
@@ -57,21 +60,24 @@ def attribute_used_nonce(
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
-    """Store that a mined nonce has lost its receipt; return None if this is already stored."""
+    """Record that a mined nonce has lost its receipt.
+
+    Return None if this is already recorded.
+    """
     return _record_nonce_wait_reason(
         context, slot, f"by an own transaction, mined in block {slot.block_number}"
     )
 
 
 def find_missing_receipt_reason(context: AccountContext) -> str | None:
-    """Return the error of a used nonce without a receipt, or None if there is none."""
+    """Return the error of a nonce that is used but has no receipt, if there is one."""
     with context.store.read_transaction() as uow:
         intents = find_intents_without_receipt(uow, context.account)
     return f"{context.account.address}: {intents[0].error_text}" if intents else None
 
 
 def find_intents_without_receipt(uow: UnitOfWork, account: Account) -> list[Intent]:
-    """Return the intents whose nonce is used although no endpoint shows a receipt."""
+    """Return the intents whose nonce is used but has no receipt at any endpoint."""
     states = [IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED]
     sent_intents = uow.outbox.intents.list_in_states(account, states)
     return [intent for intent in sent_intents if intent.error_class == NO_RECEIPT]
@@ -80,7 +86,7 @@ def find_intents_without_receipt(uow: UnitOfWork, account: Account) -> list[Inte
 def _load_own_transaction_hashes(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt]
 ) -> set[Hash]:
-    """Return the hashes of the daemon's transactions with this nonce.
+    """Load the hashes of the daemon's own transactions with this nonce.
 
     Transactions that a rebuild read from the chain are included.
     """
@@ -95,7 +101,7 @@ def _load_own_transaction_hashes(
 def _find_logged_block(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], own_hashes: Collection[Hash]
 ) -> int | None:
-    """Return the block whose stored logs contain one of these transactions, or None."""
+    """Return the block with stored logs of one of these transactions, or None if there is none."""
     sent_blocks = [
         attempt.first_sent_block for attempt in attempts if attempt.first_sent_block is not None
     ]
@@ -118,7 +124,10 @@ def _describe_nonce_use(nonce_use: NonceUse | None, own_hashes: Collection[Hash]
 def _record_nonce_wait_reason(
     context: AccountContext, slot: NonceSlot, use_text: str
 ) -> StepResult | None:
-    """Store on the intent why its nonce waits; return None if this is already stored."""
+    """Store in the intent why its nonce waits.
+
+    Return None if this is already stored.
+    """
     text = f"nonce {slot.nonce} is used {use_text}; no endpoint shows a receipt of ours"
     with context.write_transaction() as uow:
         intent = uow.outbox.intents.get(slot.intent_id)

@@ -23,7 +23,10 @@ _PAUSE_KIND_BY_OUTCOME = {
 
 
 def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Send the stored transactions that were never sent, or return None if there are none."""
+    """Send the stored transactions that were never sent.
+
+    Return None if there are none.
+    """
     with context.store.read_transaction() as uow:
         unsent_attempts = [
             (slot, attempt)
@@ -41,7 +44,7 @@ def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResu
 def send_attempts(
     context: AccountContext, unsent_attempts: Sequence[tuple[NonceSlot, Attempt]], heads: Heads
 ) -> StepResult:
-    """Send stored transactions once to each endpoint and record the results.
+    """Send stored transactions once to each endpoint, and record the results.
 
     If the process crashes before the results are recorded, the next process sends the same bytes
     again, which is harmless because nonces and hashes stay the same.
@@ -60,11 +63,12 @@ def send_attempts(
 def rebroadcast_attempt(
     context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> tuple[SendOutcome, StepResult | None]:
-    """Send an unmined transaction again, and double its wait if the result is unchanged.
+    """Send an unmined transaction again.
 
-    The second value is the step to log, or None if the result equals the previous one. A
-    transaction may be sent again for hours, for example while its fees are below the market, and
-    the log should contain a line for each change instead of each broadcast.
+    If the result equals the previous one, the wait before the next broadcast is doubled. The
+    second value is the step to log, or None if the result equals the previous one. A transaction
+    may be sent again for hours, for example while its fees are below the market, and the log
+    should contain a line for each change instead of each broadcast.
 
     Raises:
         FatalError: the endpoints do not serve the chain of the transaction.
@@ -101,7 +105,7 @@ def _send_and_record_attempts(
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Return the attributes of attempts for a trace, without the signed bytes."""
+    """Build the attributes of attempts for a trace, which leave out the signed bytes."""
     return {
         "intents": " ".join(str(attempt.intent_id) for attempt in attempts),
         "nonces": " ".join(str(attempt.nonce) for attempt in attempts),

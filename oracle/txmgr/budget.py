@@ -1,4 +1,4 @@
-"""Spending limits: per transaction, per hour and per day, and the account's balance.
+"""Limits spending by transaction, hour and day, and by the account's balance.
 
 The limits are checked again in the commit that reserves the cost of a call, a fee bump or a no-op.
 Amounts are in wei. See docs/explanation/transactions.md#fees.
@@ -32,11 +32,11 @@ Reason = tuple[str, str]
 
 @dataclass(slots=True)
 class Budget:
-    """The amount that new transactions may cost in one step; each accepted call reduces it.
+    """The amount that new transactions may still cost in this step.
 
-    `balance` is the account's balance, and `reserved` the maximum cost of its open transactions.
-    `windows` contains, for the hour and for the day, the name, the limit, and the amount that is
-    spent or reserved. All amounts are in wei.
+    Each accepted call reduces the amount. `balance` is the account's balance, and `reserved` the
+    maximum cost of its open transactions. `windows` contains, for the hour and for the day, the
+    name, the limit, and the amount that is spent or reserved. All amounts are in wei.
     """
 
     context: AccountContext
@@ -46,7 +46,7 @@ class Budget:
 
     @classmethod
     def from_outbox(cls, uow: UnitOfWork, context: AccountContext, balance: int) -> "Budget":
-        """Load from the outbox how much of each limit is used."""
+        """Load how much of each limit is used, according to the outbox."""
         windows = [
             (_format_window_name(seconds), limit, spent_wei)
             for seconds, limit, spent_wei in _load_spending_windows(uow, context)
@@ -59,7 +59,7 @@ class Budget:
         return min(limit - spent_wei for _, limit, spent_wei in self.windows)
 
     def find_spending_obstacle(self, intent: Intent, cost: int) -> Reason | None:
-        """Return why a call may not cost `cost` wei now, or None if it may."""
+        """Return why a call must not cost `cost` wei now, or None if it may."""
         max_cost = self.context.sender_account.caps.cost_per_transaction
         if cost > max_cost:
             return "cost_cap", f"up to {cost} wei, above max_cost_per_transaction_wei {max_cost}"
@@ -85,14 +85,14 @@ class Budget:
         self.windows = [(name, limit, spent_wei + cost) for name, limit, spent_wei in self.windows]
 
     def _compute_reserve_for_other_kinds(self, intent: Intent) -> int:
-        """Return the amount reserved for other kinds, so that one kind cannot use up the limit."""
+        """Compute the part of the limits that this kind of call must leave to other kinds."""
         caps = self.context.sender_account.caps
         smallest_limit = min(caps.cost_per_day, caps.cost_per_hour or caps.cost_per_day)
         return smallest_limit * self.context.registry.get_kind(intent).reserve_share // 100
 
 
 def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSlot) -> int:
-    """Return the maximum cost of a nonce without a receipt, in wei.
+    """Return the maximum cost of a nonce that has no receipt, in wei.
 
     The amount that is already reserved for the nonce is included.
     """
@@ -102,7 +102,10 @@ def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSl
 def find_tightest_limit(
     uow: UnitOfWork, context: AccountContext, slot: NonceSlot
 ) -> tuple[int, str]:
-    """Return the maximum cost in wei of a nonce without a receipt, and the limiting setting."""
+    """Return the maximum cost of a nonce without a receipt, and the setting that limits it.
+
+    The cost is in wei.
+    """
     slot_cost = uow.outbox.slots.compute_cost_wei(slot)
     limits_with_settings = [
         (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
@@ -126,7 +129,7 @@ def find_balance_obstacle(
     cost: int,
     own_slot: NonceSlot | None = None,
 ) -> Reason | None:
-    """Return why the balance does not suffice, or None if it does.
+    """Return why the balance is too low, or None if it suffices.
 
     The cost reserved for every open transaction is subtracted from the balance. `own_slot` is the
     nonce slot of the call if the call already has a nonce; its reservation is not subtracted.
@@ -150,7 +153,7 @@ def _build_insufficient_funds_reason(context: AccountContext, balance: int, need
 def compute_paid_cost(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> CallCost:
-    """Return the cost that is recorded for a mined call.
+    """Compute the cost of a mined call that is recorded in the outbox.
 
     The gas price is limited to the signed maximum, because no block charges more. Unless enough
     endpoints report the same prices, the total is limited to the amount reserved for the nonce.
@@ -175,16 +178,17 @@ def compute_paid_cost(
 def compute_runway_seconds(
     uow: UnitOfWork, account: Account, balance: int, now: int
 ) -> float | None:
-    """Return how many seconds the balance lasts at the spending rate of the last 24 hours.
+    """Return for how many seconds the balance lasts at the spending of the last day.
 
-    The result is None if nothing was spent. `now` is in unix seconds.
+    The last day is the last 24 hours. The result is None if nothing was spent. `now` is in unix
+    seconds.
     """
     spent_wei = uow.outbox.slots.sum_committed_wei(account, now - DAY_SECONDS)
     return balance * DAY_SECONDS / spent_wei if spent_wei else None
 
 
 def update_budget_metrics(uow: UnitOfWork, context: AccountContext) -> None:
-    """Set the metrics of how much of each limit is used."""
+    """Set the metrics that show how much of each limit is used."""
     for seconds, limit, spent_wei in _load_spending_windows(uow, context):
         BUDGET_USED.labels(context.role, _format_window_name(seconds)).set(spent_wei / limit)
 
@@ -194,11 +198,12 @@ def _format_window_name(seconds: int) -> str:
 
 
 def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tuple[int, int, int]]:
-    """Return (seconds, limit, amount spent or reserved) for every window that has a limit.
+    """Load the limit and the spent amount of each limited time span.
 
-    Entries dated more than a day in the future come from a wrong clock. They are ignored, because
-    they would count for years. Entries dated less than a day in the future do count, because they
-    were paid recently even if the clock was wrong.
+    Each value is (seconds, limit, amount spent or reserved). Entries dated more than a day in the
+    future come from a wrong clock. They are ignored, because they would count for years. Entries
+    dated less than a day in the future do count, because they were paid recently even if the clock
+    was wrong.
     """
     caps, now, slots = context.sender_account.caps, context.stamp.at, uow.outbox.slots
     spending_windows = ((HOUR_SECONDS, caps.cost_per_hour), (DAY_SECONDS, caps.cost_per_day))
@@ -214,7 +219,9 @@ def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tup
 
 
 def resume_account_if_funded(context: AccountContext) -> StepResult | None:
-    """End a pause for lack of funds once the balance covers open transactions and a new call.
+    """End a pause for lack of funds when the balance suffices again.
+
+    The balance must cover open transactions and a new call.
 
     Raises:
         TransientError: no endpoint answers.
@@ -234,7 +241,7 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
 
 
 def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | None:
-    """Return the gas limit for a gas estimate, or None if it exceeds a block's gas limit."""
+    """Return the gas limit for a gas estimate, or None if it does not fit into a block."""
     min_gas = max(gas, compute_floor_gas(calldata))
     if min_gas <= block_gas_limit:
         return min(max(add_gas_margin(gas), min_gas), block_gas_limit)
@@ -242,7 +249,7 @@ def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | No
 
 
 def fetch_block_gas_limit(context: AccountContext) -> int:
-    """Return the gas limit of the newest block: the highest that any endpoint reports.
+    """Fetch the gas limit of the newest block from every endpoint, and return the highest.
 
     The highest limit is used, so that no endpoint can delay calls by reporting a limit that is too
     low. A limit that is too high does no harm, because a pool then rejects the call.
@@ -260,7 +267,7 @@ def fetch_block_gas_limit(context: AccountContext) -> int:
 
 
 def fetch_l1_cost(context: AccountContext, calldata: str, gas: int) -> int:
-    """Return a rollup's extra fee for a call in wei, or 0 on other chains."""
+    """Return the extra fee of a rollup for a call in wei, or 0 on other chains."""
     return fetch_l1_fee(
         context.sender_account.pool_view, context.send_settings.l1_fee, calldata, gas
     )

@@ -1,4 +1,4 @@
-"""The interface of the transaction manager for its callers: a `CallKind` for each kind.
+"""Defines the interface of callers to the transaction manager, with a `CallKind` for each kind.
 
 Kinds are registered by name in `daemon/contexts.py`. Methods that are called inside a database
 transaction must not use the network; only `on_refused` and `can_take_over` may.
@@ -42,9 +42,10 @@ class CallStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a review; create it with `proceed`, `wait_until`, `end` or `replace`.
+    """The outcome of a call's review.
 
-    `reason` is (class, text) and shown to operators. `not_before` is a block time in unix seconds.
+    Create it with `proceed`, `wait_until`, `end` or `replace`. `reason` is (class, text) and shown
+    to operators. `not_before` is a block time in unix seconds.
     """
 
     not_before: int | None = None
@@ -54,12 +55,12 @@ class Decision:
 
     @classmethod
     def proceed(cls) -> "Decision":
-        """Return the decision to proceed, because nothing prevents the call."""
+        """Return the decision that the call may proceed."""
         return _PROCEED
 
     @classmethod
     def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
-        """Return the decision to release the nonce and review the call again at a block time.
+        """Return the decision to release the nonce, and to review the call at a block time.
 
         `not_before` is in unix seconds.
         """
@@ -67,12 +68,12 @@ class Decision:
 
     @classmethod
     def wait_for_next_block(cls, heads: Heads, reason: tuple[str, str]) -> "Decision":
-        """Return the decision to review the call again at the next block."""
+        """Return the decision to review the call again in the next block."""
         return cls.wait_until(heads.latest.time + 1, reason)
 
     @classmethod
     def end(cls, state: IntentState, reason: str, error_class: str = "") -> "Decision":
-        """Return the decision to end a call that was never sent.
+        """Return the decision to end a call that was not sent yet.
 
         If the reason contains details that vary, pass an `error_class` or write the reason as
         `class(details)`, because the class becomes the label of a metric.
@@ -81,12 +82,15 @@ class Decision:
 
     @classmethod
     def replace(cls, replacement: CallRequest, reason: tuple[str, str]) -> "Decision":
-        """Return the decision to plan another call instead; `reason` is (action, reason)."""
+        """Return the decision to plan another call instead.
+
+        `reason` is (action, reason).
+        """
         return cls(state=IntentState.SUPERSEDED, replacement=replacement, reason=reason)
 
     @property
     def is_accepted(self) -> bool:
-        """Whether nothing prevents the call."""
+        """Whether the call may proceed."""
         return self.not_before is None and self.state is None
 
 
@@ -94,14 +98,15 @@ _PROCEED = Decision()
 
 
 class CallKind(Protocol):
-    """The policy of one kind of calls; its methods are the defaults.
+    """The policy of a kind of calls.
 
-    `max_in_flight` is the maximum number of calls that have a nonce but no receipt at a time, or
-    None without a limit. `reserve_share` is the percentage of the smallest budget that is reserved
-    for other kinds. `is_shared` is whether other transmitters plan the same call. `takes_over` is
-    whether a ready call may take the nonce of a stuck call (`can_take_over`). If a revert does not
-    contain the time from which the call may succeed, the call is simulated again after
-    `retry_seconds`. While the contract is paused, the call is simulated every `pause_seconds`.
+    The methods of this class are the defaults. `max_in_flight` is the maximum number of calls that
+    have a nonce but no receipt at a time, or None without a limit. `reserve_share` is the
+    percentage of the smallest budget that is reserved for other kinds. `is_shared` is whether
+    other transmitters plan the same call. `takes_over` is whether a ready call may take the nonce
+    of a stuck call (`can_take_over`). If a revert does not contain the time from which the call
+    may succeed, the call is simulated again after `retry_seconds`. While the contract is paused,
+    the call is simulated every `pause_seconds`.
     """
 
     name: str
@@ -115,7 +120,7 @@ class CallKind(Protocol):
     def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Return the decision about each call, in order.
+        """Review the calls in order, and return a decision for each.
 
         A kind may override this method to query the database once for all calls.
         """
@@ -124,17 +129,20 @@ class CallKind(Protocol):
     def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """Decide from the indexed state whether the call may proceed."""
+        """Decide by the indexed state whether the call may proceed."""
         del uow, call, heads, stage
         return Decision.proceed()
 
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate on the newest block; by default the call's calldata."""
+        """Build the calldata to simulate on the newest block.
+
+        By default it is the call's calldata.
+        """
         del heads
         return call.request.calldata
 
     def find_max_market_fee(self, uow: UnitOfWork, call: Intent, heads: Heads) -> int | None:
-        """Return the market's fee, in wei per gas, above which the call waits.
+        """Return the market fee above which the call waits, in wei per gas.
 
         The result is None if only the account's cap applies.
         """
@@ -142,7 +150,9 @@ class CallKind(Protocol):
         return None
 
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """Decide about a call whose simulation failed; the method may use the network.
+        """Decide about a call after its simulation has failed.
+
+        This method may use the network.
 
         Raises:
             TransientError: no endpoint answers.
@@ -151,7 +161,7 @@ class CallKind(Protocol):
         return self.decide_on_refusal(result, heads.latest.time)
 
     def decide_on_refusal(self, result: PreflightResult, now: int) -> Decision:
-        """Decide from the contract's decoded revert whether the call waits or ends."""
+        """Decide by the contract's decoded revert whether the call waits or ends."""
         refusal = result.refusal
         if refusal is None:
             return Decision.wait_until(now + 1, ("unknown", result.reason))
@@ -166,7 +176,7 @@ class CallKind(Protocol):
         return Decision.wait_until(not_before, (refusal.name, result.reason))
 
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:
-        """Return whether a ready call may take the nonce of a stuck call of the same kind.
+        """Return whether a ready call may take the nonce of a stuck call of this kind.
 
         Either of the two calls may be mined, so return True only if both outcomes are acceptable.
 
@@ -177,21 +187,21 @@ class CallKind(Protocol):
         return False
 
     def build_retry(self, failed_call: Intent, heads: Heads) -> CallRequest | None:
-        """Return the call to plan in place of a reverted call, or None to plan no other."""
+        """Build the call to plan after a call was reverted, or return None to plan none."""
         del failed_call, heads
         return None
 
     def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
-        """Store a retry's effect on its subject, in the commit that plans the retry."""
+        """Update the subject of a call that is retried, in the commit that plans the retry."""
         del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether an unmined call is bumped sooner, because other calls wait for it."""
+        """Return whether an unmined call is bumped sooner because other calls wait for it."""
         del uow, call
         return False
 
     def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
-        """Return the expected event that a successful call did not emit, or None."""
+        """Return the event that a successful call should have emitted but did not, if any."""
         del receipt, call
         return None
 
@@ -203,7 +213,7 @@ class CallKind(Protocol):
         *,
         replaced_by: Intent | None = None,
     ) -> None:
-        """Store the effect of a call's end on its subject, in the commit that closes the call.
+        """Update the subject of a call that has ended, in the commit that closes the call.
 
         `reason` is None if the call succeeded. `replaced_by` is the call that took over its nonce,
         if any. Either of the two may still be mined.
@@ -212,14 +222,17 @@ class CallKind(Protocol):
 
 
 class SimpleCallKind(CallKind):
-    """A kind whose calls never become obsolete and emit no expected event, such as a no-op."""
+    """A kind of calls that never become obsolete and emit no expected event.
+
+    No-ops are an example.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class CallRegistry:
-    """The call kinds of one account, and the decoder of its contracts' reverts."""
+    """The kinds of calls of one account, and the decoder for reverts of its contracts."""
 
     def __init__(self, decode_refusal: RefusalDecoder, *kinds: CallKind) -> None:
         self._decode_refusal = decode_refusal
@@ -228,7 +241,7 @@ class CallRegistry:
             self.register(kind)
 
     def register(self, kind: CallKind) -> None:
-        """Register a kind, so that its calls can be sent.
+        """Register a kind of calls, so that its calls can be sent.
 
         A kind must be registered even if its calls are no longer planned, because a stored call of
         an unknown kind stops the process.
@@ -242,7 +255,10 @@ class CallRegistry:
 
     @property
     def planned_kinds(self) -> frozenset[str]:
-        """The names of the kinds that features plan, which excludes the kind of no-ops."""
+        """The names of all kinds whose calls are planned.
+
+        Calls of the other kinds (no-ops and rebuilt calls) are not planned by a feature.
+        """
         return frozenset(self._kinds.keys() - {NOOP, REBUILT})
 
     def get_kind(self, call: Intent) -> CallKind:
@@ -259,5 +275,5 @@ class CallRegistry:
         return kind
 
     def decode_refusal(self, output: str | None) -> Refusal:
-        """Decode the revert output of a contract, given as `0x` hex."""
+        """Decode the output of a contract's revert, given as `0x` hex."""
         return self._decode_refusal(output)

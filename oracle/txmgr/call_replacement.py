@@ -1,4 +1,4 @@
-"""Gives a stuck call's nonce to another call; at most one of the two is mined.
+"""Gives the nonce of a stuck call to another call, so that at most one is mined.
 
 If the call's kind permits it, the next ready call of the same kind replaces a stuck call. If an
 operator cancels a call, a no-op replaces it.
@@ -41,9 +41,10 @@ from oracle.txmgr.unconfirmed import (
 
 
 def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Give a stuck call's nonce to a ready call, if the calls' kind permits it.
+    """Give the nonce of a stuck call to a ready call of the same kind.
 
-    Return None if no call was replaced and the ready call was neither ended nor deferred.
+    This happens only if the kind permits it. Return None if no call was replaced and the ready
+    call was neither ended nor deferred.
     """
     with context.store.read_transaction() as uow:
         if uow.outbox.accounts.find_pause(context.account) is not None:
@@ -67,7 +68,7 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
 
 
 def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replacement:
-    """Return the no-op that may take the nonce of a sent call, without writing anything.
+    """Prepare a no-op that takes the nonce of a sent call, without writing anything.
 
     Raises:
         InputError: there is no such intent, the call is mined, has ended or was not sent yet, or a
@@ -158,7 +159,9 @@ def _replace_call(
 def replace_with_noop(
     context: AccountContext, noop_replacement: Replacement, heads: Heads
 ) -> StepResult:
-    """Sign and send a prepared no-op; either the call or the no-op is mined.
+    """Sign and send a prepared no-op.
+
+    Either the call or the no-op is mined.
 
     Raises:
         InputError: the budgets were used up in the meantime.
@@ -206,7 +209,7 @@ def _reassign_nonce(
     successor: tuple[Intent, SignedCall, AttemptReason],
     heads: Heads,
 ) -> None:
-    """Assign the nonce to another intent and store its signed bytes in the same commit."""
+    """Assign the nonce to another intent and store its signed bytes, in one commit."""
     intent, signed_call, reason = successor
     slots = uow.outbox.slots
     slots.replace_call(unconfirmed_nonce.slot, intent, heads.latest.number, context.stamp)
@@ -223,7 +226,7 @@ def _reassign_nonce(
 
 
 def _find_call_ready_to_take_over(uow: UnitOfWork, context: AccountContext) -> Intent | None:
-    """Return the most urgent ready call that may take over a nonce, or None."""
+    """Return the most urgent ready call that may take over a nonce, if there is one."""
     ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     return next(
         (intent for intent in ready_intents if context.registry.get_kind(intent).takes_over), None
@@ -231,7 +234,10 @@ def _find_call_ready_to_take_over(uow: UnitOfWork, context: AccountContext) -> I
 
 
 def _build_planned_intent(request: CallRequest) -> Intent:
-    """Return a request's intent before it is stored, so that its call can be signed first."""
+    """Build the intent of a request that is not stored yet.
+
+    The call can then be signed first.
+    """
     return Intent(
         id=0,
         request=request,

@@ -1,4 +1,4 @@
-"""Watches every transaction of every open nonce until the nonce is final.
+"""Watches every transaction of an open nonce until the nonce is final.
 
 The state of a nonce changes only because of receipts, and never because of a timeout, an error or
 a restart. Irreversible changes need two witnesses that agree
@@ -50,7 +50,7 @@ _WatchedSlot = tuple[NonceSlot, list[Attempt]]
 
 
 def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Record the changes of all open nonces; return None if nothing has changed.
+    """Record the changes of all open nonces, or return None if nothing has changed.
 
     The lowest nonces are processed first, so that transactions that a pool has dropped are sent
     again in order. A known receipt that is not final is not requested again while its block is
@@ -89,7 +89,7 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
 
 @dataclass
 class _ConfirmationPass:
-    """One pass over an account's open nonces, with the receipts from all endpoints."""
+    """One pass over an account's open nonces, with the receipts of all endpoints."""
 
     context: AccountContext
     heads: Heads
@@ -110,7 +110,10 @@ class _ConfirmationPass:
 
     @cached_property
     def used_nonce_count(self) -> int:
-        """The number of used nonces at the final block, by the first endpoint that answers."""
+        """The number of nonces used at the final block.
+
+        It is requested from the first endpoint that answers.
+        """
         account = self.context.account
         final_block = hex(self.heads.final.number)
         return fetch_transaction_count(
@@ -118,7 +121,10 @@ class _ConfirmationPass:
         )
 
     def update_metrics(self, deferred_count: int = 0) -> None:
-        """Set the metrics of undecided nonces; `deferred_count` is how many were not checked."""
+        """Set the metrics of undecided nonces.
+
+        `deferred_count` is the number of nonces that were not checked.
+        """
         UNDECIDED.labels(self.context.role).set(self.undecided_count + deferred_count)
         WITHOUT_RECEIPT.labels(self.context.role).set(self.missing_receipt_count)
 
@@ -134,7 +140,10 @@ class _ConfirmationPass:
         )
 
     def process_slot(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Record a change of a nonce, or rebroadcast its attempts; return None if none is due."""
+        """Record a change of a nonce, or rebroadcast its attempts.
+
+        Return None if neither is due.
+        """
         receipt = find_canonical_receipt(
             self.context, self.receipt_quorum, _get_transaction_hashes(attempts), slot.block_hash
         )
@@ -155,7 +164,10 @@ class _ConfirmationPass:
     def _process_missing_receipt(
         self, slot: NonceSlot, attempts: list[Attempt]
     ) -> StepResult | None:
-        """Handle a nonce without a receipt: reorged, used by a foreign transaction, or unmined."""
+        """Handle a nonce without a receipt.
+
+        The nonce was reorged, is used by a foreign transaction, or is unmined.
+        """
         if slot.state is NonceState.MINED:
             return self._process_lost_receipt(slot, attempts)
         if self.used_nonce_count > slot.nonce:
@@ -171,7 +183,10 @@ class _ConfirmationPass:
         return self._rebroadcast_due_attempts(slot, attempts)
 
     def _process_lost_receipt(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Handle a receipt that disappeared, because of a reorg or because endpoints lack it."""
+        """Handle a receipt that disappeared.
+
+        A reorg removed the receipt, or the endpoints lack it.
+        """
         if self._is_receipt_reorged(slot, attempts):
             for attempt in attempts:
                 self.context.rebroadcast_backoff.reset_wait(attempt.id)
@@ -185,9 +200,10 @@ class _ConfirmationPass:
     def _rebroadcast_due_attempts(
         self, slot: NonceSlot, attempts: Sequence[Attempt]
     ) -> StepResult | None:
-        """Rebroadcast the newest attempt if due, and older ones if the newer ones were refused.
+        """Rebroadcast the attempts of a nonce that are due.
 
-        The result is None if no rebroadcast was due, or if the results equal the previous ones.
+        These are the newest attempt, and older ones if all newer ones were refused. The result is
+        None if no rebroadcast was due, or if the results equal the previous ones.
         """
         steps: list[StepResult] = []
         for attempt in _iter_pool_attempts(attempts):
@@ -209,7 +225,7 @@ class _ConfirmationPass:
         return sent_block is not None and abs(self.heads.latest.number - sent_block) >= wait_blocks
 
     def _is_receipt_reorged(self, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
-        """Return whether a reorg removed the receipt.
+        """Return whether a reorg removed the receipt from the chain.
 
         An endpoint that does not answer or that lags behind is no evidence of a reorg. The receipt
         also stays valid while any endpoint returns its block with the transaction in it.
@@ -242,10 +258,11 @@ def _get_transaction_hashes(attempts: Sequence[Attempt]) -> list[Hash]:
 def _select_slots_to_check(
     context: AccountContext, slots: Sequence[NonceSlot], heads: Heads
 ) -> tuple[list[NonceSlot], int]:
-    """Return the slots whose receipts are requested in this pass, and how many slots must wait.
+    """Select the slots to check in this pass, and count those that have to wait.
 
-    All slots that are not final are selected. Of the final slots, the lowest are selected, and
-    some of the others in turn, so that a nonce that cannot be closed does not block later ones.
+    The receipts of the selected slots are requested. All slots that are not final are selected. Of
+    the final slots, the lowest are selected, and some of the others in turn, so that a nonce that
+    cannot be closed does not block later ones.
     """
     final_slots = [
         slot
@@ -271,7 +288,7 @@ def _select_slots_to_check(
 def _find_slots_awaiting_finality(
     context: AccountContext, slots: list[NonceSlot], heads: Heads
 ) -> list[NonceSlot]:
-    """Return the mined slots whose block is canonical but not final."""
+    """Find the mined slots whose block is canonical but not final."""
     recent_slots = [
         slot
         for slot in slots
@@ -287,10 +304,11 @@ def _find_slots_awaiting_finality(
 
 
 def _iter_pool_attempts(attempts: Sequence[Attempt]) -> Iterator[Attempt]:
-    """Yield the newest attempt, and each older attempt if the pools refused all newer ones.
+    """Yield the attempts that a pool may accept, from the newest to older ones.
 
-    If a pool has lost an earlier attempt and keeps refusing the more expensive one, the earlier
-    attempt must be sent again.
+    An older attempt is yielded only if the pools refused all newer ones. If a pool has lost an
+    earlier attempt and keeps refusing the more expensive one, the earlier attempt must be sent
+    again.
     """
     for attempt in reversed(attempts):
         yield attempt

@@ -1,4 +1,4 @@
-"""The context of the transaction manager: the outbox, an account, its limits and a clock.
+"""The state that the transaction manager needs, such as an account, its limits and a clock.
 
 A dry run executes the production code with a context of its own, which prevents it from signing,
 writing and sending. All checks run as usual, so that a dry run reports what a real run would do.
@@ -36,12 +36,15 @@ _MAX_SEARCH_WAIT_BLOCKS = 64
 
 @dataclass(slots=True)
 class FirstSeenBlocks:
-    """The block at which each planned call was first seen; its head start begins there."""
+    """The block at which each planned call was first seen.
+
+    The head start of the call begins at this block.
+    """
 
     _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
     def record_first_block(self, intent_id: int, block_number: int) -> int:
-        """Record the head at which a call is seen; return the call's lowest recorded head.
+        """Record the head at which a call is seen, and return the lowest head of this call.
 
         The lowest head is not always the first, because a reorg may lower the head.
         """
@@ -55,7 +58,7 @@ class FirstSeenBlocks:
 
 @dataclass(slots=True)
 class SearchBackoff:
-    """Delays the next search for a used nonce's transaction after a search found nothing.
+    """Delays repeated searches for the transaction that used a nonce.
 
     By nonce, a value contains the final block at which the next search is due, and the wait after
     this search, in final blocks.
@@ -64,7 +67,10 @@ class SearchBackoff:
     _next_search_by_nonce: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def is_due(self, nonce: int, final_block: int) -> bool:
-        """Return whether a search is due: first at once, then after 1, 2, 4 … blocks."""
+        """Return whether a search is due.
+
+        The first search is due at once, and the next ones after 1, 2, 4 … blocks.
+        """
         return final_block >= self._next_search_by_nonce.get(nonce, (0, 1))[0]
 
     def record_failure(self, nonce: int, final_block: int) -> None:
@@ -78,16 +84,16 @@ class SearchBackoff:
 
 @dataclass(slots=True)
 class RebroadcastBackoff:
-    """The number of blocks to wait before each attempt is sent again, by attempt id."""
+    """How many blocks to wait before each attempt is sent again, by attempt id."""
 
     _wait_blocks_by_attempt: dict[int, int] = field(default_factory=dict)
 
     def get_wait_blocks(self, attempt_id: int) -> int:
-        """Return the number of blocks between an attempt's last broadcast and the next."""
+        """Return how many blocks lie between an attempt's last broadcast and the next."""
         return self._wait_blocks_by_attempt.get(attempt_id, _FIRST_REBROADCAST_BLOCKS)
 
     def double_wait(self, attempt_id: int) -> None:
-        """Double the wait of an attempt whose result was the same as the last time."""
+        """Double the wait of an attempt whose last result was the same as before."""
         if len(self._wait_blocks_by_attempt) > _MAX_ENTRIES:
             self._wait_blocks_by_attempt.clear()
         doubled_wait_blocks = 2 * self.get_wait_blocks(attempt_id)
@@ -96,7 +102,7 @@ class RebroadcastBackoff:
         )
 
     def reset_wait(self, attempt_id: int) -> None:
-        """Reset an attempt to the shortest wait, because its result has changed."""
+        """Reset the wait of an attempt whose result has changed."""
         self._wait_blocks_by_attempt.pop(attempt_id, None)
 
 
@@ -108,7 +114,7 @@ _BLOCKED_SPAN_SECONDS = 900
 
 @dataclass(slots=True)
 class BlockedSimulations:
-    """The times since which simulations have had no result, by contract and selector.
+    """Since when simulations have had no result, by contract and selector.
 
     The time is not kept for each call, because each new report replaces the calls that wait. Each
     value contains the times of the first and of the last simulation without a result (in seconds),
@@ -144,7 +150,7 @@ class BlockedSimulations:
             self._span_by_function[function_key] = first_seen_at, now, reason
 
     def find_reason(self, now: float) -> str | None:
-        """Return why calls have not been sent for two minutes, or None."""
+        """Return why calls have not been sent for two minutes, or None if they were."""
         for first_seen_at, last_seen_at, reason in list(self._span_by_function.values()):
             was_seen_recently = now - last_seen_at <= _BLOCKED_SPAN_SECONDS
             if was_seen_recently and last_seen_at - first_seen_at >= MAX_BLOCKED_SECONDS:
@@ -155,7 +161,7 @@ class BlockedSimulations:
 
 @dataclass(frozen=True, slots=True)
 class SendSettings:
-    """The settings of `[limits]` other than amounts (docs/explanation/transactions.md#fees).
+    """The settings of `[limits]` other than amounts.
 
     The fee of a transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of
     chain time have passed. At most `max_attempts` transactions are signed for a nonce.
@@ -174,7 +180,7 @@ class SendSettings:
 
 @dataclass(frozen=True, slots=True)
 class TransmitterRank:
-    """The position of this transmitter among several that send the same calls.
+    """The rank of this transmitter among those that send the same calls.
 
     If there are other transmitters, those of a lower rank have a head start for each call:
     `head_start_blocks` blocks, and `head_start_seconds` of chain time, which the planner applies.
@@ -205,7 +211,10 @@ class StepResult:
 
 
 def merge_results(action: str, results: Sequence[StepResult]) -> StepResult | None:
-    """Merge several results into one result with their counts; return a single one unchanged."""
+    """Merge several results into one that counts them.
+
+    A single result is returned unchanged.
+    """
     if len(results) < 2:  # noqa: PLR2004
         return results[0] if results else None
     return StepResult(
@@ -214,21 +223,21 @@ def merge_results(action: str, results: Sequence[StepResult]) -> StepResult | No
 
 
 def format_name_counts(names: Sequence[str]) -> str:
-    """Return how often each name occurs, in the order of first occurrence."""
+    """Format how often each name occurs, in the order of first occurrence."""
     return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)
 class AccountContext:
-    """The context of one sending account; it exists only where sending is configured.
+    """Everything that is needed to send calls from an account.
 
-    `registry` contains the kinds of calls that are sent. `epoch` is the epoch of the lease; every
-    write checks it, so that a process without the lease cannot write. `clock` returns unix seconds
-    for the journal and the daily budget, whereas deadlines are in chain time. `confirmations` is
-    the number of blocks required on top of a receipt's block, in addition to finality; a final
-    block has at least `finality_depth` blocks on top. `batch_size` is the maximum number of calls
-    in one step, and `role` the account's label in metrics. `actor` is the OS user of a command, or
-    None for the daemon.
+    A context exists only where sending is configured. `registry` contains the kinds of calls that
+    are sent. `epoch` is the epoch of the lease; every write checks it, so that a process without
+    the lease cannot write. `clock` returns unix seconds for the journal and the daily budget,
+    whereas deadlines are in chain time. `confirmations` is the number of blocks required on top of
+    a receipt's block, in addition to finality; a final block has at least `finality_depth` blocks
+    on top. `batch_size` is the maximum number of calls in one step, and `role` the account's label
+    in metrics. `actor` is the OS user of a command, or None for the daemon.
     """
 
     store: Store
@@ -254,12 +263,12 @@ class AccountContext:
 
     @property
     def account(self) -> Account:
-        """The account that sends the transactions."""
+        """The account from which transactions are sent."""
         return Account(self.sender_account.domain.chain_id, self.sender_account.sender)
 
     @property
     def stamp(self) -> Stamp:
-        """The time, lease epoch and actor that are stored with the next write."""
+        """The time, lease epoch and actor to store with the next write."""
         return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
@@ -267,7 +276,7 @@ class AccountContext:
         self,
         dry_run_text: str = "",  # noqa: ARG002  only the context of a dry run needs it
     ) -> Iterator[UnitOfWork]:
-        """Open a write transaction; it fails if this process has lost the lease.
+        """Open a write transaction, which fails if this process has lost the lease.
 
         In a dry run, `dry_run_text` is shown in place of the write (`describe_dry_run`).
 
@@ -279,7 +288,7 @@ class AccountContext:
             yield uow
 
     def check_can_send(self) -> None:
-        """Check that transactions may be sent: the lease is held and the database is writable.
+        """Check that the lease is held and the database is writable, before sending.
 
         If the database were not writable, the result of a broadcast could not be stored, and the
         same transactions would be sent again and again.
@@ -292,7 +301,10 @@ class AccountContext:
             uow.lease.verify_lease_by_write(self.epoch)
 
     def get_synced_pool_view(self) -> PoolView:
-        """Return a view of the endpoints with the indexed block, or of all if none has it."""
+        """Return a view of the endpoints that have the indexed block.
+
+        If no endpoint has this block, the view contains all endpoints.
+        """
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         folded_block = 0 if cursor is None else cursor.number
@@ -308,7 +320,7 @@ class AccountContext:
         return self.preflight_all([call])[0]
 
     def preflight_all(self, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
-        """Simulate several calls on the synced endpoints, with one batch for each endpoint."""
+        """Simulate several calls on the synced endpoints, with one batch per endpoint."""
         if not calls:
             return []
         preflight_results = preflight_all(
@@ -318,7 +330,9 @@ class AccountContext:
         return preflight_results
 
     def fetch_fee_market(self) -> FeeMarket:
-        """Fetch the fee market from synced endpoints, because the fees of others are stale.
+        """Fetch the fee market from the synced endpoints.
+
+        The fees of other endpoints are stale.
 
         Raises:
             TransientError: no endpoint answers.
@@ -340,7 +354,7 @@ class AccountContext:
         return fee_market.base_fee + fee_market.tip > max_fee
 
     def quote_fees(self, cap: int | None = None) -> Fees | None:
-        """Return the fees of a transaction that is sent now, or None if the caps are too low.
+        """Return the fees for a transaction sent now, or None if the caps are too low.
 
         Raises:
             TransientError: no endpoint answers.
@@ -349,7 +363,7 @@ class AccountContext:
         return compute_fees(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
     def fetch_balance(self) -> int:
-        """Return the up-to-date balance in wei, from the synced endpoints.
+        """Fetch the current balance in wei from the synced endpoints.
 
         Raises:
             TransientError: no endpoint answers.
@@ -357,21 +371,25 @@ class AccountContext:
         return fetch_balance(self.get_synced_pool_view(), self.account.address)
 
     def is_halted(self) -> bool:
-        """Return whether a halt is active, during which nothing is planned or sent."""
+        """Return whether a halt is active, which stops all planning and sending."""
         with self.store.read_transaction() as uow:
             return uow.halts.find_halt_reason() is not None
 
     def is_at_head(self, uow: UnitOfWork, heads: Heads) -> bool:
-        """Return whether indexing has reached the head, so that the indexed state is current."""
+        """Return whether indexing has reached the head.
+
+        Then the indexed state is current.
+        """
         cursor = uow.cursor.get()
         return cursor is not None and cursor.number >= heads.latest.number - BLOCKS_UNDER_HEAD
 
     def correct_newest_time(self, heads: Heads) -> Heads:
-        """Return the heads with a time of the newest block that fits to the indexed block.
+        """Return the heads with a plausible time of the newest block.
 
-        A single endpoint reports the heads. If it reported a later time, the deadline of every
-        call would seem to have passed. A block that is not indexed yet may be up to two minutes
-        later than the indexed block. Nothing is corrected while indexing is behind the head.
+        The time is limited by the time of the indexed block. A single endpoint reports the heads.
+        If it reported a later time, the deadline of every call would seem to have passed. A block
+        that is not indexed yet may be up to two minutes later than the indexed block. Nothing is
+        corrected while indexing is behind the head.
         """
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
@@ -383,7 +401,7 @@ class AccountContext:
         return heads if time == latest.time else replace(heads, latest=latest._replace(time=time))
 
     def is_final(self, block_number: int, heads: Heads) -> bool:
-        """Return whether a block is final and has enough confirmations."""
+        """Return whether a block is final and has the required confirmations."""
         # The depth is counted from the final block, because a single endpoint may have made up the
         # newest block.
         additional_depth = max(0, self.confirmations - self.finality_depth)
@@ -391,7 +409,7 @@ class AccountContext:
 
 
 class WriteAttemptedError(Exception):
-    """Raised when a dry run reaches the point where the real run would write or send."""
+    """Raised when a dry run reaches a point where the real run would write or send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,10 +434,11 @@ def build_dry_run_context(context: AccountContext) -> DryRunContext:
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
-    """Run an action as a dry run and describe its effects; return None if it has none.
+    """Run an action as a dry run, and describe what it would do.
 
-    If the action would write or send without a new signature, the result is the text of the write
-    (`AccountContext.write_transaction`), or `fallback_text` if it has none.
+    Return None if the action has no effect. If the action would write or send without a new
+    signature, the result is the text of the write (`AccountContext.write_transaction`), or
+    `fallback_text` if it has none.
 
     Raises:
         OracleError: the action failed.

@@ -1,4 +1,4 @@
-"""Defers a call that cannot be sent now, with a reason for operators, or ends the call.
+"""Defers a call that cannot be sent now, with a reason for operators, or ends it.
 
 A call that would be mined after its deadline is ended instead of signed, because it would revert
 and cost its gas. The time until a call is mined is estimated from the last mined transactions.
@@ -25,7 +25,10 @@ _MIN_BLOCKS = 2
 def find_deadline_obstacle(
     context: AccountContext, uow: UnitOfWork, deadline: int | None, now: int
 ) -> str | None:
-    """Return why a call cannot be mined by its deadline (chain time), or None if it can."""
+    """Return why a call cannot be mined by its deadline, or None if it can.
+
+    The deadline is in chain time.
+    """
     if deadline is None:
         return None
     if now > deadline:
@@ -37,12 +40,13 @@ def find_deadline_obstacle(
 
 
 def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
-    """Return how many seconds of chain time before its deadline a call is no longer signed.
+    """Compute how long before its deadline a call is no longer signed.
 
-    The margin is the time of as many blocks (at least two) as slow transactions needed from the
-    first broadcast to inclusion. Slow means the 95th percentile of the last mined transactions.
-    The margin is at most `max_margin_seconds`. Otherwise, after a week of high fees, every call
-    with a deadline would be ended, and no faster transaction could ever be measured.
+    The result is in seconds of chain time. The margin is the time of as many blocks (at least two)
+    as slow transactions needed from the first broadcast to inclusion. Slow means the 95th
+    percentile of the last mined transactions. The margin is at most `max_margin_seconds`.
+    Otherwise, after a week of high fees, every call with a deadline would be ended, and no faster
+    transaction could ever be measured.
     """
     inclusion_blocks = sorted(
         uow.outbox.slots.list_inclusion_delays(context.account, _LANDED_SAMPLE)
@@ -55,7 +59,10 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
 
 
 def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
-    """Return the seconds that some blocks take, by the 75th percentile of block times."""
+    """Estimate how many seconds a number of blocks takes.
+
+    The estimate uses the 75th percentile of block times.
+    """
     newest_block = uow.blocks.find_newest()
     recent_blocks = (
         []
@@ -91,7 +98,7 @@ def decide_calls(
     heads: Heads,
     stage: CallStage,
 ) -> list[Decision]:
-    """Return the decision about each call, with one review for each kind."""
+    """Return a decision about each call, after one review for each kind."""
     calls_by_kind: dict[str, list[Intent]] = {}
     for call in calls:
         calls_by_kind.setdefault(call.request.kind, []).append(call)
@@ -111,7 +118,7 @@ def decide_calls(
 def decide_on_deadline(
     context: AccountContext, uow: UnitOfWork, intent: Intent, heads: Heads
 ) -> Decision | None:
-    """Return the decision to end a call that cannot meet its deadline, or None if it can."""
+    """Return the decision to end a call that would miss its deadline, or None."""
     deadline_obstacle = find_deadline_obstacle(
         context, uow, intent.request.deadline, heads.latest.time
     )
@@ -125,7 +132,7 @@ def decide_on_deadline(
 def handle_refused_call(
     context: AccountContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
-    """Apply the decision of a call's kind about a call whose simulation failed.
+    """Apply the decision of a call's kind after the simulation of the call has failed.
 
     The result is None if the call already waits for the same reason.
 
@@ -143,7 +150,10 @@ def handle_refused_call(
 def apply_decision(
     context: AccountContext, intent: Intent, decision: Decision
 ) -> StepResult | None:
-    """Apply a decision to a call, or return None if the call already waits for that reason."""
+    """Apply a decision to a call.
+
+    Return None if the call already waits for this reason.
+    """
     with context.write_transaction() as uow:
         return store_decision(context, uow, intent, decision)
 
@@ -151,7 +161,10 @@ def apply_decision(
 def store_decision(
     context: AccountContext, uow: UnitOfWork, intent: Intent, decision: Decision
 ) -> StepResult | None:
-    """Apply a decision to a call within an open write transaction; see `apply_decision`."""
+    """Apply a decision to a call within an open write transaction.
+
+    See `apply_decision`.
+    """
     error_class, text = decision.reason
     intents, kind = uow.outbox.intents, intent.request.kind
     if decision.replacement is not None:
@@ -175,19 +188,25 @@ def store_decision(
 def defer_call(
     context: AccountContext, intent: Intent, heads: Heads, reason: tuple[str, str]
 ) -> StepResult | None:
-    """Defer a call to the next block; return None if it already waits for this reason."""
+    """Defer a call to the next block.
+
+    Return None if the call already waits for this reason.
+    """
     return apply_decision(context, intent, Decision.wait_for_next_block(heads, reason))
 
 
 def end_call(
     context: AccountContext, intent: Intent, state: IntentState, reason: str
 ) -> StepResult | None:
-    """End a call that was never sent."""
+    """End a call that was not sent yet."""
     return apply_decision(context, intent, Decision.end(state, reason))
 
 
 def find_held_subjects(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
-    """Return (kind, subject) of the held calls, which are not planned again before a release."""
+    """Return the (kind, subject) of each held call.
+
+    Such a call is not planned again before the held call is released.
+    """
     held_intents = uow.outbox.intents.list_in_states(account, [IntentState.HELD])
     return {
         (intent.request.kind, intent.request.subject)

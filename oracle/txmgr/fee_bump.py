@@ -1,4 +1,4 @@
-"""Bumps the fee of the transaction that blocks all later ones.
+"""Bumps the fee of the transaction that blocks all later transactions.
 
 A fee bump is another transaction for the lowest nonce without a receipt, with the same call and
 higher fees. Earlier attempts are still watched, because any one of them may be mined. See
@@ -40,9 +40,10 @@ _REFUSED = UNDERPRICED | {SendOutcome.INTRINSIC.value}
 
 
 class _BumpGas(NamedTuple):
-    """The gas limit of a fee bump, or None with a `reason` if the call would fail.
+    """The gas limit of a fee bump.
 
-    `is_malformed` is whether no block can include the call, whatever its fee.
+    The limit is None, with a `reason`, if the call would fail. `is_malformed` is whether no block
+    can include the call, whatever its fee.
     """
 
     limit: int | None
@@ -51,7 +52,7 @@ class _BumpGas(NamedTuple):
 
 
 def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign a fee bump for the lowest unconfirmed nonce if one is due, else return None."""
+    """Sign a fee bump for the lowest unconfirmed nonce, or return None if none is due."""
     with context.store.read_transaction() as uow:
         is_paused = uow.outbox.accounts.find_pause(context.account) is not None
         unconfirmed_nonce = None if is_paused else find_lowest_unconfirmed(uow, context)
@@ -101,7 +102,7 @@ def send_fee_bump(context: AccountContext, replacement: Replacement, heads: Head
 
 
 def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> Replacement:
-    """Return the fee bump of a call with its gas limit and fees, without writing anything.
+    """Compute gas limit and fees of a fee bump for a call, without writing anything.
 
     Raises:
         InputError: there is no such intent, its call is not pending, waits for a lower nonce, is
@@ -142,7 +143,10 @@ def prepare_fee_bump(context: AccountContext, heads: Heads, intent_id: int) -> R
 
 
 def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> UnconfirmedNonce | None:
-    """Return the lowest nonce without a receipt, or None if its newest attempt is unsent."""
+    """Return the lowest nonce without a receipt, or None if it was not sent yet.
+
+    A nonce was sent when its newest attempt was.
+    """
     for slot in uow.outbox.slots.list_unfinished(context.account):
         if slot.state is NonceState.MINED:
             continue
@@ -157,7 +161,7 @@ def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> Unconfi
 def send_newest_attempt(
     context: AccountContext, slot: NonceSlot, heads: Heads
 ) -> StepResult | None:
-    """Send the newest attempt of a nonce if it was not sent yet, else return None."""
+    """Send the newest attempt of a nonce, or return None if it was sent already."""
     with context.store.read_transaction() as uow:
         attempts = uow.outbox.slots.list_attempts(slot)
     if not attempts or attempts[-1].sends:
@@ -174,7 +178,7 @@ def _is_bump_urgent(
 
 
 def _has_attempts_left(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> bool:
-    """Return whether another attempt for the nonce may be signed.
+    """Return whether another attempt may be signed for the nonce.
 
     After the maximum number of attempts, the signed ones are still sent again.
     """
@@ -216,7 +220,10 @@ def _has_bump_interval_passed(
 def _compute_bump_gas(
     context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, heads: Heads
 ) -> _BumpGas:
-    """Return the current gas limit, or a new one if the current one is old or was refused."""
+    """Return the gas limit for a fee bump.
+
+    The current limit is replaced if it is old or was refused.
+    """
     current_limit = unconfirmed_nonce.newest_attempt.signed.gas_limit
     request = unconfirmed_nonce.intent.request
     was_gas_too_low = (
@@ -247,7 +254,7 @@ def _compute_bump_gas(
 def _compute_raised_gas_limit(
     unconfirmed_nonce: UnconfirmedNonce, new_limit: int | None, block_gas_limit: int
 ) -> _BumpGas:
-    """Return a new gas limit for a call that a pool refused for its gas limit."""
+    """Compute a new gas limit for a call whose gas limit a pool refused."""
     current_limit = unconfirmed_nonce.newest_attempt.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
         # The pools require more gas than their own endpoints estimate. Raise the limit by a
@@ -261,7 +268,10 @@ def _compute_raised_gas_limit(
 
 
 def _pause_account(context: AccountContext, reason: str) -> None:
-    """Pause the account, because no block accepts this call and all later calls depend on it."""
+    """Pause the account because no block accepts this call.
+
+    All later calls depend on it.
+    """
     with context.write_transaction() as uow:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 
@@ -277,7 +287,10 @@ def _is_blocking_later_nonces(
 def _bump_fee_within_limits(
     context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, gas_limit: int
 ) -> StepResult | None:
-    """Sign a fee bump within all limits; return None if a limit forbids the minimum raise."""
+    """Sign a fee bump within all limits.
+
+    Return None if a limit forbids the minimum raise.
+    """
     replacement, _ = price_replacement(
         context, unconfirmed_nonce, gas_limit, unconfirmed_nonce.intent.request.calldata
     )
@@ -287,7 +300,7 @@ def _bump_fee_within_limits(
 
 
 def _sign_and_store_bump(context: AccountContext, replacement: Replacement) -> StepResult | None:
-    """Sign and store a fee bump; return None if the budget is used up."""
+    """Sign and store a fee bump, or return None if the budget is used up."""
     slot = replacement.unconfirmed.slot
     intent = replacement.unconfirmed.intent
     gas_limit = replacement.gas_limit

@@ -1,4 +1,7 @@
-"""Records the end of a nonce: final, reverted, without effect, or used by another transaction."""
+"""Records how a nonce has ended.
+
+A call is final, reverted or without effect, or another transaction used the nonce.
+"""
 
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
@@ -35,7 +38,10 @@ def describe_transaction(nonce_use: NonceUse) -> str:
 def record_mined_receipt(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
-    """Record a receipt that is not final yet, or a different receipt after a reorg."""
+    """Record a receipt that is not final yet.
+
+    After a reorg, the receipt may differ from the recorded one.
+    """
     paid_cost = compute_paid_cost(context, slot, mined_attempt, receipt)
     call_receipt = CallReceipt(
         receipt.block_number,
@@ -64,7 +70,7 @@ def record_reorged_receipt(context: AccountContext, slot: NonceSlot) -> StepResu
 def finalize_nonce(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
-    """Close a nonce whose receipt is final and agreed on by enough endpoints.
+    """Close a nonce whose receipt is final and confirmed by enough endpoints.
 
     A call that succeeded but did not emit its expected event is held for an operator.
     """

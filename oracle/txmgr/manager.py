@@ -1,4 +1,4 @@
-"""Sends the calls of one account: admission, nonces, signing, broadcasts and retries.
+"""Sends the calls of one account, from admission to retries.
 
 The result of each step is committed before its side effect is caused. After a crash, the next
 process therefore continues with the same nonces and the same signed bytes.
@@ -29,7 +29,7 @@ _MAX_RETRY_CANDIDATES = 50
 
 
 def take_over_unsigned_calls(context: AccountContext) -> None:
-    """Move the unsigned calls of an earlier sender to this one, after the key was replaced.
+    """Take over the unsigned calls of an earlier sender after its key was replaced.
 
     Otherwise these calls would never be sent. Some of them are planned only once, such as an
     objection that was posted to this reporter, or the settlement of a contest. A call may have a
@@ -46,7 +46,7 @@ def take_over_unsigned_calls(context: AccountContext) -> None:
 
 
 def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Plan a new call in place of a reverted one; return None if there is nothing to plan.
+    """Plan a new call in place of a reverted one, or return None if none is needed.
 
     The admission then checks whether the new call is still needed and succeeds in a simulation.
     """
@@ -74,7 +74,10 @@ def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
 
 
 def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Assign the lowest free nonces to ready calls; return None if no call may get one."""
+    """Assign the lowest free nonces to ready calls.
+
+    Return None if no call may get a nonce.
+    """
     with context.store.read_transaction() as uow:
         if not _select_assignable_calls(uow, context) or not can_use_account_key(context):
             return None
@@ -129,7 +132,7 @@ def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepRes
 
 
 def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[Intent]:
-    """Return the ready calls that may get a nonce now, the most urgent first."""
+    """Return the ready calls that may get a nonce now, starting with the most urgent."""
     ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
     if not ready_intents or uow.outbox.accounts.find_pause(context.account) is not None:
         return []
@@ -143,7 +146,7 @@ def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[I
 def _iter_calls_within_kind_limits(
     uow: UnitOfWork, context: AccountContext, ready_calls: Sequence[Intent]
 ) -> Iterator[Intent]:
-    """Yield the ready calls that do not exceed the `max_in_flight` of their kind."""
+    """Yield ready calls up to the `max_in_flight` limit of each kind."""
     limit_by_kind = {
         intent.request.kind: context.registry.get_kind(intent).max_in_flight
         for intent in ready_calls

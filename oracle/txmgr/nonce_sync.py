@@ -1,4 +1,4 @@
-"""Reconciles the outbox with the nonces on the chain before anything is sent.
+"""Compares the outbox with the nonces on the chain before anything is sent.
 
 If the chain has more nonces than the database, another program uses the key, or the database is an
 old copy. In this case a starting daemon exits with an error, because an operator is present,
@@ -33,7 +33,7 @@ _EARLIER_MARKER = "; the sender was already paused for "
 
 
 class NonceAheadError(InputError):
-    """The chain has nonces of a known account that this database never assigned.
+    """Raised if the chain has nonces of a known account that this database never assigned.
 
     `highest_count` is the highest transaction count of an endpoint, and `next_nonce` the next
     nonce that this database would assign.
@@ -49,7 +49,7 @@ class NonceAheadError(InputError):
 
 
 def reconcile_nonces(context: AccountContext) -> StepResult | None:
-    """Store the transmitter at its first start; at later starts check that no nonce is missing.
+    """Store the transmitter at its first start, or check later that no nonce is missing.
 
     No other reconciliation is needed, because the stages continue by themselves: they sign nonces
     without signed bytes, send stored bytes, and watch sent transactions. A state from which they
@@ -84,7 +84,7 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
 
 
 def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
-    """Return why the daemon would refuse to start with a known sender, or None if it would not.
+    """Return why the daemon would refuse to start with a known sender, if it would.
 
     The result is also None if too few witnesses report more nonces than the database contains.
     Nothing is written.
@@ -109,7 +109,13 @@ def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Accoun
 def _check_chain_not_ahead(
     context: AccountContext, counts: Sequence[NonceCounts], next_nonce: int | None
 ) -> None:
-    """Raise an error if the chain has more of the account's nonces than this database assigned."""
+    """Check that the chain has no nonces of the account that were not assigned here.
+
+    Raises:
+        NonceAheadError: the chain is ahead, and the account is known.
+        InputError: the account has sent transactions but is not in the database.
+        TransientError: too few witnesses report that the chain is ahead.
+    """
     # Pending transactions count only if the database does not contain the account yet.
     count_by_endpoint = {
         count.endpoint: count.pending if next_nonce is None else count.mined for count in counts
@@ -141,9 +147,10 @@ def _check_chain_not_ahead(
 
 
 def _check_nonce_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
-    """Raise TransientError if a nonce that was rebuilt while pending has left every pool.
+    """Check that every nonce that was rebuilt while pending is still in a pool.
 
-    No later nonce can be mined then.
+    Raises:
+        TransientError: such a nonce has left every pool, so that no later nonce can be mined.
     """
     with context.store.read_transaction() as uow:
         gaps = uow.outbox.gaps.list_gaps(context.account, max(count.pending for count in counts))
@@ -209,7 +216,9 @@ def sync_nonces_at_start(
 
 
 def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
-    """Reconcile nonces in a running daemon, and pause the sender if the chain is ahead.
+    """Reconcile nonces in a running daemon.
+
+    The sender is paused if the chain is ahead.
 
     Raises:
         InputError, TransientError: see `reconcile_nonces`. A TransientError is also raised if the
@@ -232,9 +241,10 @@ def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
 
 
 def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> NonceUse | None:
-    """Return the transaction that used the first unknown nonce; None if endpoints disagree.
+    """Return the transaction that used the first unknown nonce.
 
-    A transaction count is no proof, so an endpoint that reports it must return the transaction.
+    Return None if endpoints disagree. A transaction count is no proof, so an endpoint that reports
+    it must return the transaction.
     """
     pool_view, account = context.sender_account.pool_view, context.account
     query = NonceQuery(account.chain_id, account.address, error.next_nonce)
@@ -253,7 +263,7 @@ def _format_nonce_conflict(context: AccountContext, error: NonceAheadError) -> s
 def _pause_sender(
     context: AccountContext, error: NonceAheadError, nonce_use: NonceUse
 ) -> StepResult:
-    """Pause the sender, and log the foreign transaction that used one of its nonces."""
+    """Pause the sender, and log which foreign transaction used one of its nonces."""
     address = context.account.address
     conflict_text = _format_nonce_conflict(context, error)
     pause_reason = (
@@ -286,9 +296,10 @@ def _pause_sender(
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the replaced pause's reason, to be appended to the reason of the new pause.
+    """Format the reason of the pause that a new pause replaces.
 
-    The operator must see it, because a release of the new pause ends the replaced one as well.
+    It is appended to the reason of the new pause. The operator must see it, because a release of
+    the new pause ends the replaced one as well.
     """
     if earlier_pause is None:
         return ""

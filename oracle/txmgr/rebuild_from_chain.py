@@ -1,4 +1,4 @@
-"""Rebuilds an account's outbox from the chain after the database was lost or restored.
+"""Rebuilds an account's outbox from the chain after a loss or restore of the database.
 
 The transactions that were sent with the lost database are searched for in the blocks, by nonce. No
 nonce is ever assigned a second time. See docs/explanation/transactions.md#crash-points.
@@ -22,7 +22,7 @@ from oracle.txmgr.context import AccountContext
 
 @dataclass(frozen=True, slots=True)
 class RebuildPlan:
-    """The changes that a rebuild would write.
+    """The changes that a rebuild of the outbox would write.
 
     `next_nonce` is the next nonce of the stored account, or None if the account is not stored.
     Each of the `nonces` gets a slot. `transaction_by_nonce` contains the transactions that used
@@ -47,12 +47,12 @@ class RebuildPlan:
 
     @property
     def may_have_lost_calls(self) -> bool:
-        """Whether calls or signatures may exist that only the lost database recorded."""
+        """Whether the lost database may have recorded calls or signatures that are missing now."""
         return bool(self.nonces or self.nonces_ahead)
 
 
 def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan:
-    """Compare the account's nonces with the chain, back to at most `max_blocks` blocks.
+    """Compare the account's nonces with the last `max_blocks` blocks of the chain.
 
     Raises:
         TransientError: too few witnesses answer, or too few agree on the transaction count.
@@ -104,10 +104,10 @@ def rebuild_outbox(
     actor: str,
     write_extra: Callable[[UnitOfWork, Stamp], None] = lambda *_: None,
 ) -> None:
-    """Write the final slots, the next nonce and the rows of `write_extra` in one commit.
+    """Write the final slots and the next nonce in one commit.
 
-    A dropped nonce is assigned to a no-op, which the daemon sends. Otherwise no later nonce could
-    be mined.
+    `write_extra` writes further rows in the same commit. A dropped nonce is assigned to a no-op,
+    which the daemon sends. Otherwise no later nonce could be mined.
 
     Raises:
         TransientError: the database has changed since `plan_outbox_rebuild`.
@@ -154,7 +154,10 @@ def _fetch_agreed_counts(context: AccountContext) -> NonceCounts:
 
 
 def _build_noop_request(account: Account, nonce: int) -> CallRequest:
-    """Return a transfer of zero wei to the account itself, which only uses up a nonce."""
+    """Build a transfer of zero wei to the account itself.
+
+    Its only effect is to use up a nonce.
+    """
     return CallRequest(
         account=account,
         contract=account.address,

@@ -1,4 +1,4 @@
-"""Checks and prices calls with a nonce once more, signs them, and stores the bytes.
+"""Checks and prices calls with a nonce once more, then signs and stores them.
 
 Calls are signed in the order of their nonces.
 """
@@ -39,7 +39,7 @@ _SIGNER_REFUSED = "the signer refused"
 def sign_transaction_as_payer(
     context: AccountContext, transaction: TransactionRequest
 ) -> SignedBytes:
-    """Sign a transaction with the account's key, outside any database transaction.
+    """Sign a transaction with the account's key, while no database transaction is open.
 
     Raises:
         TransientError: the key cannot be reached, refused, or returned a wrong signature. In the
@@ -66,7 +66,7 @@ def sign_transaction_as_payer(
 
 
 def can_use_account_key(context: AccountContext) -> bool:
-    """Return whether the account's key may be used.
+    """Return whether the account's key may be used now.
 
     The key may not be used during its backoff, or while the account is paused for any reason. A
     call may have had its nonce for hours if the signer could not be reached.
@@ -78,7 +78,7 @@ def can_use_account_key(context: AccountContext) -> bool:
 
 
 def find_blocking_pause_reason(context: AccountContext) -> str | None:
-    """Return why an account is paused until an operator acts, or None if it is not paused.
+    """Return why an account is paused until an operator acts, or None if it is not.
 
     Pauses that end automatically and pauses that an operator requested are disregarded.
     """
@@ -90,7 +90,7 @@ def find_blocking_pause_reason(context: AccountContext) -> str | None:
 
 
 def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
-    """End an account's pause after its key refused to sign, once the key's backoff is over."""
+    """Resume an account when its key may be used again after it refused to sign."""
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
@@ -103,7 +103,10 @@ def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
 
 
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign calls in the order of their nonces, up to the first one that must not be signed."""
+    """Sign calls in the order of their nonces.
+
+    Signing stops at the first call that must not be signed.
+    """
     with context.store.read_transaction() as uow:
         assigned_calls = _load_unsigned_calls(uow, context)
         vacant_slot = (
@@ -173,7 +176,7 @@ def _is_call_within_limits(call_and_check: tuple[_AssignedCall, AdmissionCheck])
 
 
 def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
-    """Return the reserved fee in wei per gas, without the rollup's data fee.
+    """Compute the reserved fee in wei per gas, without a rollup's data fee.
 
     The operator may have lowered the limit of a transaction's cost since the call got its nonce.
     """
@@ -183,7 +186,7 @@ def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
 
 
 def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:
-    """Return the nonces without signed bytes and their calls, the lowest nonce first."""
+    """Load the calls with a nonce but without signed bytes, by nonce."""
     assigned_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
     intent_by_nonce = {intent.nonce: intent for intent in assigned_intents}
     slots = uow.outbox.slots.list_unfinished(context.account) if assigned_intents else []
@@ -199,7 +202,7 @@ def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_Assi
 def _release_nonces(
     context: AccountContext, assigned_calls: Sequence[_AssignedCall], heads: Heads
 ) -> StepResult:
-    """Release all nonces above an unused one, so that their calls get the lowest nonces."""
+    """Release the nonces above an unused one, so that their calls get the lowest nonces."""
     reason = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
     with context.write_transaction() as uow:
@@ -217,10 +220,10 @@ def _release_nonces(
 def sign_call(
     context: AccountContext, intent: Intent, nonce: int, fees: Fees, gas_limit: int = 0
 ) -> SignedCall:
-    """Sign an intent's call with this nonce; the caller must store the bytes at once.
+    """Sign an intent's call with this nonce.
 
-    If `gas_limit` is 0, the intent's own limit is used. Do not call this function inside a
-    database transaction.
+    The caller must store the bytes at once. If `gas_limit` is 0, the intent's own limit is used.
+    Do not call this function inside a database transaction.
 
     Raises:
         TransientError: the key returned no signature; see `sign_transaction_as_payer`.

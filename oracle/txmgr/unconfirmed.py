@@ -1,4 +1,4 @@
-"""Loads a nonce without a receipt, checks whether it is used, and prices its replacement.
+"""Loads a nonce without a receipt, checks whether it is used, and prices a replacement.
 
 A replacement is priced within every limit. If a limit forbids it, the reason names the limit. See
 docs/explanation/transactions.md#fees.
@@ -37,7 +37,7 @@ UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_
 
 @dataclass(frozen=True, slots=True)
 class UnconfirmedNonce:
-    """A nonce without a receipt, its intent, and its attempts, oldest first."""
+    """A nonce without a receipt, with its intent and its attempts, oldest first."""
 
     slot: NonceSlot
     intent: Intent
@@ -49,12 +49,12 @@ class UnconfirmedNonce:
 
     @property
     def sent_block(self) -> int:
-        """The height of the head when the newest attempt was first sent."""
+        """The head block when the newest attempt was first sent."""
         return self.newest_attempt.first_sent_block or 0
 
 
 def load_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
-    """Return the intent that an operator's request names.
+    """Return the intent that an operator requests by its id.
 
     Raises:
         InputError: there is no such intent.
@@ -70,7 +70,7 @@ def load_requested_intent(uow: UnitOfWork, intent_id: int) -> Intent:
 def find_takeover_target(
     uow: UnitOfWork, context: AccountContext, ready_intent: Intent
 ) -> UnconfirmedNonce | None:
-    """Return the unconfirmed call of the same kind whose nonce a ready call may take over.
+    """Return the unconfirmed call whose nonce a ready call of the same kind may take.
 
     The result is None if there is no such call, or if this kind never takes over nonces.
     """
@@ -88,7 +88,7 @@ def find_takeover_target(
 
 
 def is_nonce_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> bool:
-    """Return whether a nonce is used by a mined transaction.
+    """Return whether a mined transaction has used a nonce.
 
     The nonce is used if an endpoint has one of its attempts in a block, or if the transaction
     counts of enough endpoints include the nonce. Call this function before every further signature
@@ -118,7 +118,7 @@ def find_canonical_receipt(
     hashes: Sequence[Hash],
     known_block_hash: Hash | None = None,
 ) -> Receipt | None:
-    """Return the receipt that the endpoints report for one of these transactions, or None.
+    """Return the receipt of one of these transactions that the endpoints report, if any.
 
     If they report several receipts, the one in block `known_block_hash` is preferred. A receipt
     from too few witnesses counts only while its block is canonical at the endpoints that have the
@@ -140,7 +140,7 @@ def find_canonical_receipt(
 
 
 def check_nonce_not_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> None:
-    """Raise an error if the nonce of a transaction to replace is already used.
+    """Check that the nonce of a transaction to replace is still unused.
 
     Raises:
         InputError: an attempt is in a block.
@@ -154,7 +154,7 @@ def check_nonce_not_mined(context: AccountContext, unconfirmed_nonce: Unconfirme
 
 
 class Replacement(NamedTuple):
-    """A replacement that may be signed for a nonce.
+    """A replacement transaction that may be signed for a nonce.
 
     Its fees exceed the fees of every attempt that was signed for the nonce. `l1_cost_wei` is the
     rollup's fee in addition to gas; it is part of the reserved cost.
@@ -167,12 +167,12 @@ class Replacement(NamedTuple):
 
     @property
     def max_cost(self) -> int:
-        """The maximum cost in wei."""
+        """The maximum cost of the replacement in wei."""
         return self.gas_limit * self.fees.max_fee + self.l1_cost_wei
 
     @property
     def fee_text(self) -> str:
-        """The maximum fee as text for operators."""
+        """The maximum fee as a text for operators."""
         return f"up to {self.fees.max_fee} wei per gas"
 
 
@@ -184,7 +184,7 @@ def price_replacement(
     *,
     must_land: bool = False,
 ) -> tuple[Replacement | None, str]:
-    """Price a replacement of `gas_limit` gas within all caps, all budgets and the balance.
+    """Price a replacement with `gas_limit` gas within all caps, budgets and the balance.
 
     If the market is above these limits, the fees are raised only by the minimum, because offering
     the maximum would make a later raise impossible. With `must_land`, no replacement is returned
@@ -219,7 +219,10 @@ def price_replacement(
 
 
 def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
-    """Return the fees that a bump must exceed: the highest of each fee signed for the nonce."""
+    """Return the highest of each fee signed for the nonce.
+
+    A bump must exceed both fees.
+    """
     return Fees(
         max(attempt.signed.max_fee_wei for attempt in attempts),
         max(attempt.signed.tip_wei for attempt in attempts),
@@ -229,7 +232,7 @@ def compute_highest_fees(attempts: Sequence[Attempt]) -> Fees:
 def _compute_fee_cap(
     context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, gas_limit: int, l1_cost_wei: int
 ) -> tuple[int, str]:
-    """Return the maximum fee per gas, and the name of the limit that sets it.
+    """Return the maximum fee per gas, and the limit from which it follows.
 
     `l1_cost_wei` is the rollup's fee in addition to gas, in wei.
     """

@@ -1,1 +1,1 @@
-"""The transaction manager's requests to endpoints; this package uses no database."""
+"""Sends the transaction manager's requests to endpoints, without using a database."""

@@ -1,4 +1,4 @@
-"""Fetches an account's transaction counts, and finds its transactions in blocks."""
+"""Fetches transaction counts of an account, and finds its transactions in blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ _BLOCKS_PER_BATCH = 20
 
 
 class NonceCounts(NamedTuple):
-    """The account's transaction counts at one endpoint: mined only, and mined plus pending."""
+    """The transaction counts of an account at one endpoint, with and without pending ones."""
 
     endpoint: str
     mined: int
@@ -25,9 +25,10 @@ class NonceCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MinedTransaction:
-    """A mined transaction of the account; `time` is its block's time in unix seconds.
+    """A mined transaction of the account.
 
-    `gas_price` (per gas) and `l1_fee` (in total) are in wei, as in `receipts.Receipt`.
+    `time` is the time of its block in unix seconds. `gas_price` (per gas) and `l1_fee` (in total)
+    are in wei, as in `receipts.Receipt`.
     """
 
     nonce: int
@@ -45,7 +46,7 @@ class MinedTransaction:
 
 
 def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCounts]:
-    """Return the account's transaction counts from every endpoint that answers.
+    """Fetch the account's transaction counts from every endpoint that answers.
 
     Raises:
         TransientError: no endpoint answers.
@@ -68,7 +69,7 @@ def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCount
 def find_agreed_nonce_counts(
     counts: Sequence[NonceCounts], quorum: WitnessQuorum
 ) -> NonceCounts | None:
-    """Return the highest counts if enough witnesses report the same counts, else None."""
+    """Return the highest transaction counts if enough witnesses report them, else None."""
     highest_count = max(counts, key=lambda count: (count.mined, count.pending))
     agreeing_endpoints = [count.endpoint for count in counts if count[1:] == highest_count[1:]]
     highest_pending = max(count.pending for count in counts)
@@ -82,10 +83,11 @@ def find_agreed_nonce_counts(
 def fetch_transactions_by_nonce(
     pool_view: PoolView, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
-    """Search the blocks from the head downwards for the transactions that used these nonces.
+    """Search the newest blocks for the transactions that used these nonces.
 
-    Every endpoint is queried, and enough witnesses have to return the same transaction. The search
-    ends when all transactions are found, or after `max_blocks` blocks.
+    The search starts at the head and goes downwards. Every endpoint is queried, and enough
+    witnesses have to return the same transaction. The search ends when all transactions are found,
+    or after `max_blocks` blocks.
 
     Raises:
         TransientError: no endpoint answers, or too few witnesses show the same transaction.
@@ -121,7 +123,7 @@ def _find_agreed_transaction(
     nonce: int,
     quorum: WitnessQuorum,
 ) -> MinedTransaction | None:
-    """Return the transaction for a nonce that enough witnesses return, or None if none does.
+    """Return the transaction that enough witnesses report for a nonce, or None if none is.
 
     The prices of the result are the lowest that these witnesses report.
     """
@@ -172,7 +174,7 @@ def _describe_transaction(mined_transaction: MinedTransaction | None) -> str:
 def _fetch_mined_transactions(
     endpoint: EndpointCaller, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
-    """Return one endpoint's transactions with these nonces, by nonce."""
+    """Fetch the transactions with these nonces from one endpoint, by nonce."""
     sent_by_nonce: dict[int, tuple[Json, Json]] = {}
     with expect_response_format("blocks with their transactions, and receipts"):
         for block in _iter_blocks_from_head(endpoint, max_blocks):

@@ -1,4 +1,4 @@
-"""Computes transaction fees from the fee market within caps, and raises them in a bump.
+"""Computes a transaction's fees from the fee market within caps, and raises them.
 
 The fee market is requested from every endpoint, so that no single endpoint determines the fees.
 Amounts are in wei, and fees in wei per gas. See docs/explanation/transactions.md#fees.
@@ -40,7 +40,7 @@ _NO_FEES = Fees(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class SendLimits:
-    """Absolute limits in wei that no transaction exceeds.
+    """Limits in wei that no transaction exceeds.
 
     If `cost_per_hour` is None, there is only a daily limit. `min_tip` is the lowest tip that a
     transaction offers.
@@ -55,14 +55,14 @@ class SendLimits:
 
 @dataclass(frozen=True, slots=True)
 class FeeMarket:
-    """The base fee and the tip that the chain currently requires."""
+    """The base fee and the tip that the chain requires now."""
 
     base_fee: int
     tip: int
 
 
 def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) -> FeeMarket:
-    """Build the fee market from the base fee and the median tips of the newest blocks.
+    """Build a fee market from the base fee and the median tips of the newest blocks.
 
     `min_tip` is the lowest tip that is offered.
     """
@@ -71,7 +71,7 @@ def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) ->
 
 
 def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
-    """Combine the fee markets of several endpoints, or return None if there are none.
+    """Combine the fee markets of several endpoints, or return None without any.
 
     The highest base fee within the cap is used. This is the safest choice, because a transaction
     pays the base fee of its block, even if it offers more. The lowest tip is used, because the
@@ -85,7 +85,10 @@ def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | N
 
 
 def compute_fees(fee_market: FeeMarket, cap: int) -> Fees | None:
-    """Return fees of twice the base fee plus the tip, or None if the cap is too low."""
+    """Compute fees for the market, or return None if the cap is below the base fee.
+
+    The maximum fee is twice the base fee plus the tip, within the cap.
+    """
     if fee_market.base_fee > cap:
         return None
     max_fee = min(2 * fee_market.base_fee + fee_market.tip, cap)
@@ -93,12 +96,12 @@ def compute_fees(fee_market: FeeMarket, cap: int) -> Fees | None:
 
 
 def raise_fee(fee: int) -> int:
-    """Raise a fee by an eighth, and by at least one wei."""
+    """Raise a fee by an eighth, but by at least one wei."""
     return max(-(-9 * fee // 8), fee + 1)
 
 
 def raise_both_fees(last_fees: Fees, cap: int) -> Fees | None:
-    """Raise both fees by an eighth regardless of the market; return None above the cap.
+    """Raise both fees by an eighth, whatever the market is, or return None above the cap.
 
     A smaller raise up to the cap is not tried, because it would make any later raise impossible.
     """
@@ -109,7 +112,7 @@ def raise_both_fees(last_fees: Fees, cap: int) -> Fees | None:
 def bump_fees(
     last_fees: Fees, fee_market: FeeMarket, cap: int, pool_min_fees: Fees = _NO_FEES
 ) -> Fees | None:
-    """Return fees that replace `last_fees` in every pool, or None if the cap does not allow them.
+    """Compute fees that replace `last_fees` in every pool, or return None above the cap.
 
     The result is also None while the cap is below the market. Offering the whole cap then would
     make a later raise impossible, when the market has fallen below the cap. `pool_min_fees`
@@ -136,15 +139,15 @@ def bump_fees(
 
 
 def add_gas_margin(estimate: int) -> int:
-    """Add the margin to a gas estimate, and return the gas limit."""
+    """Return the gas limit for a gas estimate, which includes a margin."""
     return estimate * _GAS_MARGIN_PERCENT // 100 + _GAS_MARGIN
 
 
 def compute_floor_gas(calldata: str) -> int:
-    """Return a call's minimum gas by its calldata, under both pricing rules.
+    """Compute the minimum gas that a call with this calldata needs.
 
-    Some endpoints return estimates below the minimum of EIP-7623, and some pools refuse
-    transactions with less gas.
+    It satisfies both pricing rules. Some endpoints return estimates below the minimum of EIP-7623,
+    and some pools refuse transactions with less gas.
     """
     calldata_bytes = bytes.fromhex(calldata.removeprefix("0x"))
     zero_count = calldata_bytes.count(0)
@@ -153,7 +156,10 @@ def compute_floor_gas(calldata: str) -> int:
 
 
 def parse_required_fees(text: str) -> Fees:
-    """Parse the fees that a pool's error message requires; a fee without a number is 0."""
+    """Parse the fees that a pool requires in an error message.
+
+    A fee without a number is 0.
+    """
     return Fees(_parse_fee_amount(_REQUIRED_FEE, text), _parse_fee_amount(_REQUIRED_TIP, text))
 
 
@@ -165,7 +171,7 @@ def _parse_fee_amount(pattern: re.Pattern[str], text: str) -> int:
 
 
 def fetch_fee_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
-    """Return the base fee and the tip of the next block.
+    """Fetch the base fee and the tip for the next block.
 
     Raises:
         TransientError: no endpoint returns plausible fees.

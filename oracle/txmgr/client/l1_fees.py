@@ -1,4 +1,4 @@
-"""Fetches a rollup's fees in addition to gas: the L1 data fee and the operator fee.
+"""Fetches a rollup's fees besides gas, which are the L1 data fee and the operator fee.
 
 The rollup's own contracts are called at every endpoint, and the median of the results is used.
 Otherwise a single endpoint could block a call, or leave it underpaid. Amounts are in wei. See
@@ -18,7 +18,7 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 
 class L1Fee(StrEnum):
-    """The kind of rollup, which determines the computation of the L1 fee."""
+    """How the L1 fee is computed, which depends on the kind of rollup."""
 
     NONE = "none"
     OPTIMISM = "optimism"
@@ -38,7 +38,7 @@ _PRICES = ("transaction", "byte", "storage")
 
 
 def _build_view_abi(name: str, *inputs: str) -> dict[str, object]:
-    """Return the JSON ABI of a view function with only the results that are used."""
+    """Build the JSON ABI of a view function, with only the results that are used."""
     input_abis = [{"name": "", "type": kind} for kind in inputs]
     return {
         "type": "function",
@@ -57,7 +57,7 @@ _ABIS = (
 
 
 def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> int:
-    """Return a rollup's extra fee for a call of `gas`, rounded up.
+    """Fetch the extra fee of a rollup for a call of `gas`, rounded up.
 
     On Arbitrum the gas estimate already includes the data fee at the current price. The fee is
     added once more as a reserve for a rising price. On the OP stack the result is the data fee
@@ -81,7 +81,7 @@ def fetch_l1_fee(pool_view: PoolView, kind: L1Fee, calldata: str, gas: int) -> i
 
 
 def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
-    """Return the operator fee for the gas used on an OP chain, or 0 on other chains.
+    """Fetch the operator fee for gas used on an OP chain, or return 0 on other chains.
 
     The fee is requested from the chain's own contract, because its formula differs between forks
     (Isthmus, Jovian), and receipts contain only the factors of the formula.
@@ -98,7 +98,7 @@ def fetch_operator_fee(pool_view: PoolView, kind: L1Fee, gas_used: int) -> int:
 
 
 def decode_l1_fee(receipt: Mapping[str, Any]) -> int:
-    """Return the L1 data fee of a receipt in wei, or 0 if the receipt has none.
+    """Return the L1 data fee in a receipt in wei, or 0 if the receipt has none.
 
     On OP stack chains, `l1Fee` is paid in addition to the gas. On Arbitrum, `gasUsedForL1` is part
     of `gasUsed`, so there is no additional fee.
@@ -125,7 +125,10 @@ def _sum_op_stack_fees(answers: Sequence[Json | CallRefusedError]) -> int:
 
 
 def _decode_operator_fee(answer: Json | CallRefusedError) -> int:
-    """Decode the operator fee, which is 0 before the Isthmus fork."""
+    """Decode the operator fee.
+
+    Before the Isthmus fork the fee is 0.
+    """
     if isinstance(answer, RevertError):
         return 0
     if isinstance(answer, CallRefusedError):
@@ -140,7 +143,10 @@ def _fetch_price_per_byte(endpoint: EndpointCaller) -> int:
 
 
 def _decode_wei_word(answer: Json, to: str, name: str, word_index: int = 0) -> int:
-    """Decode one word of a response as an amount of at most the ether supply."""
+    """Decode one word of a response as an amount in wei.
+
+    The amount is at most the ether supply.
+    """
     try:
         wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)
     except ValueError:
@@ -159,7 +165,10 @@ def _build_operator_fee_request(gas: int) -> RpcRequest:
 
 
 def _build_call_request(to: str, view: str, *arguments: object) -> RpcRequest:
-    """Return an eth_call request that web3 encoded but did not send, so that it fits a batch."""
+    """Build an eth_call request that can be sent in a batch.
+
+    It is encoded by web3, but not sent.
+    """
     calldata: str = _load_contract_class().encode_abi(view, args=arguments)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
 

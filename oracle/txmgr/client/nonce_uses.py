@@ -28,7 +28,7 @@ _LEGACY_V, _EIP155_V = 27, 35
 
 
 class NonceQuery(NamedTuple):
-    """The nonce whose transaction is searched for."""
+    """The nonce whose transaction is to be found."""
 
     chain_id: int
     sender: Address
@@ -49,7 +49,7 @@ class NonceUse(NamedTuple):
 
 
 class NonceUseEvidence(NamedTuple):
-    """The evidence of the endpoints for the use of a nonce.
+    """What the endpoints return about the use of a nonce.
 
     `use` is None if no endpoint returns a transaction with this nonce. `endpoints` are the names
     of the endpoints that have the final block. `is_agreed` is whether all of these endpoints that
@@ -64,10 +64,11 @@ class NonceUseEvidence(NamedTuple):
 def find_nonce_use(
     pool_view: PoolView, query: NonceQuery, final_block: BlockRef
 ) -> NonceUseEvidence:
-    """Search for the transaction that used a nonce up to a final block; never raise.
+    """Search for the transaction that used a nonce up to a final block.
 
-    Only endpoints that have this block (by its hash) are queried, because others may lag. If one
-    of them counts too few transactions, it is not proven that the nonce is used.
+    No error is raised. Only endpoints that have this block (by its hash) are queried, because
+    others may lag. If one of them counts too few transactions, it is not proven that the nonce is
+    used.
     """
     counts = fetch_transaction_counts_at_block(pool_view, query.sender, final_block)
     endpoint_names = frozenset(counts)
@@ -100,7 +101,7 @@ def _find_first_use(
 def _fetch_uses_by_endpoint(
     endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
 ) -> dict[str, NonceUse | None]:
-    """Return, by endpoint, the transaction in a block that used the nonce, or None."""
+    """Fetch the transaction in a block that used the nonce, by endpoint."""
     use_by_endpoint: dict[str, NonceUse | None] = {}
     for endpoint in endpoints:
         try:
@@ -111,7 +112,7 @@ def _fetch_uses_by_endpoint(
 
 
 def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> NonceUse | None:
-    """Return the transaction from the block in which the transaction count rose.
+    """Find the transaction in the block in which the account's transaction count rose.
 
     If the endpoint lacks the older state that shows this block, the blocks below are read as well.
 
@@ -131,7 +132,7 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
 def _find_first_block_with_use(
     endpoint: EndpointCaller, query: NonceQuery, final_number: int
 ) -> tuple[int, bool]:
-    """Return the first block by whose end the nonce is proven to be used.
+    """Find the first block at whose end the nonce is proven to be used.
 
     The second value is whether the nonce is proven to be unused one block earlier; it is False if
     the endpoint lacks the old state. The search goes back by 1, 2, 4 … blocks, and then bisects.
@@ -157,7 +158,10 @@ def _find_first_block_with_use(
 def _check_nonce_used(
     endpoint: EndpointCaller, query: NonceQuery, block_number: int
 ) -> bool | None:
-    """Return whether the nonce is used at the end of a block; None if that state is missing."""
+    """Return whether the nonce is used at the end of a block.
+
+    The result is None if the endpoint lacks the state of this block.
+    """
     try:
         count = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))
         return parse_quantity(count) > query.nonce
@@ -172,7 +176,7 @@ def _check_nonce_used(
 def _fetch_use(
     endpoint: EndpointCaller, query: NonceQuery, numbers: Sequence[int]
 ) -> NonceUse | None:
-    """Return the transaction with this sender and nonce in these blocks, or None."""
+    """Fetch the transaction with this sender and nonce from these blocks, if there is one."""
     blocks = endpoint.request_all(
         [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
     )
@@ -187,7 +191,7 @@ def _fetch_use(
 
 
 def _build_verified_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # noqa: ANN401  JSON
-    """Return the use if the account signed a transaction with this nonce, else None.
+    """Return the use of a nonce if the account has signed this transaction, else None.
 
     Raises:
         TypeError, ValueError: `tx` is not a transaction.
@@ -209,7 +213,10 @@ def _build_verified_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | No
 
 
 def _decode_and_recover_signer(leaf: bytes) -> tuple[int | None, int, Address | None]:
-    """Return the chain id (or None), the nonce and the signer (or None) of a transaction."""
+    """Decode the chain id and nonce of a transaction, and recover its signer.
+
+    Chain id and signer may be None.
+    """
     import rlp  # noqa: PLC0415  only a nonce of another program is decoded
 
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there

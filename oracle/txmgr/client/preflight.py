@@ -1,4 +1,4 @@
-"""Simulates a call on the newest block to find its outcome and gas, without sending it.
+"""Simulates a call on the newest block to find its outcome and gas.
 
 If endpoints disagree, the majority of the witnesses decides, so that no single endpoint can stop
 or release a call (docs/explanation/transactions.md#simulations).
@@ -33,10 +33,10 @@ class PreflightOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """The endpoints' combined result; `gas` is the estimate if the call works, else 0.
+    """The combined result of all endpoints for a simulated call.
 
-    `is_out_of_gas` is whether the call needs more gas than a block has; the outcome is then
-    UNKNOWN.
+    `gas` is the estimate if the call works, else 0. `is_out_of_gas` is whether the call needs more
+    gas than a block has; the outcome is then UNKNOWN.
     """
 
     outcome: PreflightOutcome
@@ -68,7 +68,7 @@ def preflight(
 def preflight_all(
     pool_view: PoolView, calls: Sequence[SimulatedCall], decode_refusal: RefusalDecoder
 ) -> list[PreflightResult]:
-    """Simulate several calls with one batch request for each endpoint.
+    """Simulate several calls, with one batch request for each endpoint.
 
     Each call is simulated on the newest block and does not see the effects of the other calls.
     """
@@ -97,7 +97,7 @@ def preflight_all(
 def is_duplicate_pending(
     pool_view: PoolView, call: SimulatedCall, decode_refusal: RefusalDecoder
 ) -> bool:
-    """Return whether another transmitter's pending call already does the work of this call.
+    """Return whether a pending call of another transmitter already does this call's work.
 
     The call is simulated on the pending block of each endpoint. An endpoint that has no pending
     block, or whose pending block does not include its transaction pool, cannot show a duplicate.
@@ -118,7 +118,7 @@ def _combine_endpoint_results(
     call: SimulatedCall,
     result_by_endpoint: Mapping[EndpointCaller, PreflightResult],
 ) -> PreflightResult:
-    """Combine the results of the endpoints, and check the estimates if they are far apart."""
+    """Combine the endpoints' results, and check gas estimates that are far apart."""
     results = list(result_by_endpoint.values())
     answered_results = {
         endpoint: result
@@ -143,7 +143,7 @@ def _combine_endpoint_results(
 def _find_majority_result(
     quorum: WitnessQuorum, result_by_endpoint: Mapping[EndpointCaller, PreflightResult]
 ) -> PreflightResult:
-    """Return the result of most witnesses, or UNKNOWN if there is no majority."""
+    """Return the result that most witnesses report, or UNKNOWN without a majority."""
     successes = [
         result for result in result_by_endpoint.values() if result.outcome is PreflightOutcome.OK
     ]
@@ -174,7 +174,7 @@ def _find_majority_result(
 def _find_majority_refusal(
     quorum: WitnessQuorum, refusal_by_endpoint: Mapping[str, PreflightResult]
 ) -> PreflightResult:
-    """Return the revert that enough witnesses report, else UNKNOWN.
+    """Return the revert that enough witnesses report, or UNKNOWN without one.
 
     A revert may end a call for good, so a single endpoint must not determine its reason. An
     endpoint that returns no reason counts for every reason. If endpoints return the same reason
@@ -208,7 +208,10 @@ def _find_majority_refusal(
 def _record_votes(
     votes: Sequence[tuple[PreflightResult, Mapping[EndpointCaller, PreflightResult]]],
 ) -> None:
-    """Record, once for each endpoint, whether most witnesses contradict it about any call."""
+    """Record for each endpoint whether most witnesses contradict any of its results.
+
+    Each endpoint is recorded once.
+    """
     outvoted_endpoints: dict[EndpointCaller, bool] = {}
     for common_result, result_by_endpoint in votes:
         for endpoint, result in result_by_endpoint.items():
@@ -222,7 +225,7 @@ def _record_votes(
 
 
 def _verify_gas_estimate(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
-    """Return whether the call works with this gas for more witnesses than it fails for."""
+    """Return whether the call works with this gas for more witnesses than not."""
     gas_with_margin = max(add_gas_margin(gas), compute_floor_gas(call.calldata))
     refusing_endpoints: list[str] = []
     successful_endpoints: list[str] = []
@@ -304,7 +307,7 @@ def _build_error_result(
 
 
 def count_preflight_result(kind: str, result: PreflightResult) -> None:
-    """Count one simulation by its outcome: `ok`, `later`, `rejected` or `unknown`."""
+    """Count a simulation in the metric of its outcome: `ok`, `later`, `rejected` or `unknown`."""
     SIMULATIONS.labels(kind, _get_outcome_label(result)).inc()
 
 

@@ -1,4 +1,4 @@
-"""Fetches the receipts of transactions and the transaction counts of an account.
+"""Fetches receipts of transactions, and transaction counts of an account.
 
 Receipts are requested by hash from every endpoint, and each receipt is checked against the
 endpoint's own blocks. A receipt counts even if only one endpoint returns it. Irreversible changes
@@ -29,7 +29,7 @@ _REVERTED = "reverted"
 
 @dataclass(frozen=True, slots=True)
 class ReceiptLog:
-    """A log of a receipt, with its bytes in `0x` hex."""
+    """A log in a receipt, with its bytes as `0x` hex."""
 
     contract: Address
     topics: tuple[str, ...]
@@ -59,7 +59,7 @@ class Receipt:
     has_agreed_price: bool = False
 
     def is_equivalent(self, other_receipt: "Receipt") -> bool:
-        """Return whether both receipts have the same block, outcome and events."""
+        """Return whether two receipts have the same block, outcome and events."""
         return (self.block_hash, self.succeeded, self.gas_used, self.events) == (
             other_receipt.block_hash,
             other_receipt.succeeded,
@@ -70,7 +70,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class _EndpointReceipts:
-    """One endpoint's receipts; `unsettled` are the hashes whose block has left the chain."""
+    """The receipts of one endpoint.
+
+    `unsettled` are the hashes of transactions whose block has left the chain.
+    """
 
     endpoint: str
     receipts: Mapping[Hash, Receipt]
@@ -82,7 +85,10 @@ class _EndpointReceipts:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptQuorum:
-    """The receipts from all endpoints that answered, and how many witnesses have to agree."""
+    """The receipts of all endpoints that answered.
+
+    `quorum` determines how many witnesses have to agree.
+    """
 
     views: tuple[_EndpointReceipts, ...]
     quorum: WitnessQuorum
@@ -90,7 +96,7 @@ class ReceiptQuorum:
     def find_receipt(
         self, hashes: Sequence[Hash], known_block_hash: Hash | None = None
     ) -> Receipt | None:
-        """Return the receipt of one of these hashes that the most witnesses return, or None.
+        """Return the receipt that most witnesses report for these hashes, if there is one.
 
         On a tie, the receipt in the block `known_block_hash` is preferred, then the receipt of the
         endpoint with the highest preference. The prices of the result are those that enough
@@ -113,7 +119,7 @@ class ReceiptQuorum:
         return None if best_receipt is None else self._apply_agreed_prices(best_receipt)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
-        """Return whether enough witnesses return this very receipt."""
+        """Return whether enough witnesses return exactly this receipt."""
         return self.quorum.is_reached_by(self._find_equivalent_receipts(receipt))
 
     @property
@@ -122,7 +128,7 @@ class ReceiptQuorum:
         return frozenset(view.endpoint for view in self.views)
 
     def list_endpoints_without_receipt(self, hashes: Sequence[Hash]) -> frozenset[str]:
-        """Return the names of the endpoints without a receipt of any of these hashes."""
+        """Return the names of the endpoints that have no receipt for any of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
     def _count_witnesses(self, receipt: Receipt) -> int:
@@ -140,7 +146,7 @@ class ReceiptQuorum:
         }
 
     def _apply_agreed_prices(self, receipt: Receipt) -> Receipt:
-        """Return the receipt with its prices replaced by those that enough witnesses report.
+        """Return the receipt with the prices that enough witnesses report.
 
         If no prices are reported by enough witnesses, the lowest reported prices are used.
 
@@ -166,7 +172,7 @@ class ReceiptQuorum:
 
 
 def fetch_receipt_quorum(pool_view: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
-    """Request the receipts of these hashes from every endpoint.
+    """Request the receipts for these hashes from every endpoint.
 
     If the receipt's block differs from the endpoint's own block at that height, the endpoint is in
     the middle of a reorg. Then neither the receipt nor its absence counts.
@@ -230,7 +236,7 @@ def _decode_receipt(answer: dict[str, Any]) -> Receipt:
 
 
 def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
-    """Return a numeric field of a receipt.
+    """Decode a numeric field of a receipt.
 
     Raises:
         ValueError, KeyError, TypeError: the field is missing or not a valid number.
@@ -242,7 +248,7 @@ def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
 
 
 class SimulatedCall(NamedTuple):
-    """A call to simulate; the call may have been sent already."""
+    """A call to simulate, which may already have been sent."""
 
     sender: Address
     to: Address
@@ -255,7 +261,7 @@ class SimulatedCall(NamedTuple):
 
 
 def fetch_receipts(pool_view: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
-    """Return the receipts that any endpoint has, by hash.
+    """Fetch the receipts for these hashes that any endpoint has, by hash.
 
     Raises:
         TransientError: no endpoint answers.
@@ -266,7 +272,7 @@ def fetch_receipts(pool_view: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Re
 
 
 def fetch_transaction_count(pool_view: PoolView, sender: Address, block_tag: str) -> int:
-    """Return the account's transaction count at a block (`latest`, `0x…`).
+    """Fetch the account's transaction count at a block (`latest`, `0x…`).
 
     Raises:
         TransientError: no endpoint answers.
@@ -280,7 +286,7 @@ def fetch_transaction_count(pool_view: PoolView, sender: Address, block_tag: str
 
 
 def fetch_balance(pool_view: PoolView, account: Address) -> int:
-    """Return the account's balance at the newest block, in wei.
+    """Fetch the account's balance at the newest block, in wei.
 
     Raises:
         TransientError: no endpoint answers.
@@ -294,7 +300,10 @@ def fetch_balance(pool_view: PoolView, account: Address) -> int:
 
 
 def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
-    """Return block hashes by height from one endpoint, except for blocks that it lacks."""
+    """Fetch block hashes by height from one endpoint.
+
+    Blocks that the endpoint lacks are left out.
+    """
     blocks = pool_view.request_from_first(
         [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
     )
@@ -309,7 +318,7 @@ def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int,
 def fetch_transaction_counts_at_block(
     pool_view: PoolView, account: Address, block: BlockRef
 ) -> dict[str, int]:
-    """Return, by endpoint name, the account's transaction count at the end of a block.
+    """Fetch the account's transaction count at the end of a block, by endpoint name.
 
     An endpoint that does not have the block by its hash is on another fork or lags, and is left
     out.
@@ -333,7 +342,10 @@ def fetch_transaction_counts_at_block(
 
 
 def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -> bool:
-    """Return whether the endpoints have another block at this height, and none has this block."""
+    """Return whether a block was replaced, according to the endpoints.
+
+    Then some endpoint has another block at this height, and none has this block.
+    """
     shown_hashes = set()
     for endpoint in pool_view.callers:
         try:
@@ -346,7 +358,10 @@ def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -
 
 
 def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[Hash]) -> bool:
-    """Return whether an endpoint has the block (number, hash) with one of these transactions."""
+    """Return whether one of these transactions is in a block, according to any endpoint.
+
+    The block is given as (number, hash).
+    """
     block_number, block_hash = block
     for endpoint in pool_view.callers:
         try:
@@ -363,7 +378,7 @@ def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[H
 def exclude_reorged_blocks(
     receipt_quorum: ReceiptQuorum, reorged_hashes: Collection[Hash]
 ) -> ReceiptQuorum:
-    """Exclude the receipts in these blocks, which have left the chain, from the quorum."""
+    """Remove receipts in these blocks, which have left the chain, from the quorum."""
     views = [
         replace(
             view,
@@ -386,12 +401,13 @@ def fetch_revert_reason(
     gas_limit: int,
     decode_refusal: RefusalDecoder,
 ) -> str:
-    """Return why a mined call failed, by simulations on its own block and the block before.
+    """Find out by simulations why a mined call failed.
 
-    The result is `class(details)`. There are only a few classes, because the class becomes the
-    label of a metric. If the state has changed between the two blocks, the reason may be wrong.
-    The class `out_of_gas` is returned if all gas was used (a contract forwards 63/64 of its gas to
-    another) and the simulation gives no revert reason. No exception is raised.
+    The call is simulated on its own block and on the block before. The result is `class(details)`.
+    There are only a few classes, because the class becomes the label of a metric. If the state has
+    changed between the two blocks, the reason may be wrong. The class `out_of_gas` is returned if
+    all gas was used (a contract forwards 63/64 of its gas to another) and the simulation gives no
+    revert reason. No exception is raised.
     """
     call_refusal, own_block = None, receipt.block_number
     try:
@@ -413,7 +429,7 @@ def fetch_revert_reason(
 def fetch_refusal(
     pool_view: PoolView, call: SimulatedCall, block_number: int, decode_refusal: RefusalDecoder
 ) -> Refusal | None:
-    """Return a call's decoded revert at the end of a block, or None if the call works there.
+    """Return how a contract refuses a call at the end of a block, or None if the call works.
 
     Raises:
         TransientError: no endpoint answers.
@@ -426,7 +442,7 @@ def fetch_refusal(
 
 
 def fetch_newest_block(pool_view: PoolView) -> BlockRef:
-    """Return the newest block of the first endpoint that answers.
+    """Fetch the newest block from the first endpoint that answers.
 
     Raises:
         TransientError: no endpoint answers, or the answer is null, as from a node that is starting

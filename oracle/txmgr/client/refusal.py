@@ -1,4 +1,4 @@
-"""Decoded reverts of contracts, and the action that follows for the call.
+"""Decoded reverts of contracts, and what follows from them for a call.
 
 The package of each contract contains the contract's `RefusalDecoder`.
 """
@@ -12,7 +12,7 @@ from typing_extensions import override
 
 
 class RefusalAction(StrEnum):
-    """The action for the intent of a refused call."""
+    """The action for the intent of a call that a contract refused."""
 
     # The call is tried again later, or from `Refusal.not_before` if the contract gives a time.
     WAIT = "wait"
@@ -26,11 +26,12 @@ class RefusalAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A decoded revert of the contract; an empty name means that the error is unknown.
+    """A decoded revert of the contract.
 
-    `not_before` is the time from which the call may succeed, in unix seconds, or None if the
-    contract does not return a time. `is_pause` is whether the contract is paused, so that the wait
-    may end sooner. `is_taken` is whether another call has already had the same effect.
+    An empty name means that the error is unknown. `not_before` is the time from which the call may
+    succeed, in unix seconds, or None if the contract does not return a time. `is_pause` is whether
+    the contract is paused, so that the wait may end sooner. `is_taken` is whether another call has
+    already had the same effect.
     """
 
     name: str

@@ -15,11 +15,12 @@ from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
 class SendOutcome(StrEnum):
-    """An endpoint's classified response; the transaction is watched in any case.
+    """The classified response of an endpoint to a sent transaction.
 
-    If endpoints disagree, the first of these outcomes counts (`_choose_best_result`). Demands for
-    more gas or a higher fee precede `nonce_too_low`, which prevents fee bumps: one endpoint may
-    return it falsely, and before each bump the daemon checks whether the nonce is used.
+    The transaction is watched in any case. If endpoints disagree, the first of these outcomes
+    counts (`_choose_best_result`). Demands for more gas or a higher fee precede `nonce_too_low`,
+    which prevents fee bumps: one endpoint may return it falsely, and before each bump the daemon
+    checks whether the nonce is used.
     """
 
     SENT = "sent"
@@ -206,7 +207,10 @@ _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The best response of all endpoints; `text` is the message of a refusing endpoint."""
+    """The best response among all endpoints.
+
+    `text` is the message of an endpoint that refused.
+    """
 
     outcome: SendOutcome
     text: str = ""
@@ -218,7 +222,7 @@ class SendResult:
 
 
 def send_raw_transaction(pool: EndpointPool, raw_transaction: bytes) -> SendResult:
-    """Send a signed transaction to every endpoint once, without raising errors."""
+    """Send a signed transaction once to every endpoint, without raising errors."""
     return send_raw_transactions(pool, [raw_transaction])[0]
 
 
@@ -238,7 +242,10 @@ def send_raw_transactions(
 
 
 def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendResult:
-    """Classify an endpoint's response; `error` is None if the transaction was accepted."""
+    """Classify the response of an endpoint.
+
+    `error` is None if the transaction was accepted.
+    """
     if error is None:
         result = SendResult(SendOutcome.SENT)
     elif isinstance(error, CallRefusedError):
@@ -251,16 +258,20 @@ def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendRe
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:
-    """Start each endpoint's counter of unrecognised responses at zero, for the alerts."""
+    """Start each endpoint's counter of unrecognised responses at zero.
+
+    The alerts depend on this.
+    """
     for endpoint in pool:
         BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 
 
 def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
-    """Choose the best result: an acceptance, else the most specific error, else a lost response.
+    """Choose the best result of the endpoints.
 
-    An error that would pause the sender counts only if all endpoints return it, because an
-    endpoint that did not respond may have accepted the transaction.
+    An acceptance is best, then the most specific error, then a lost response. An error that would
+    pause the sender counts only if all endpoints return it, because an endpoint that did not
+    respond may have accepted the transaction.
     """
     outcome_order = [*SendOutcome]
 
