@@ -1,4 +1,4 @@
-"""Replaces files durably: after a crash or a power loss, a file is the old one or the new one."""
+"""Replaces files durably: after a crash or power loss, a file has its old or its new content."""
 
 import os
 from collections.abc import Iterator

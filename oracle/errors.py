@@ -1,4 +1,4 @@
-"""The expected failures, one exception class for each reaction: retry, stop, report to the user.
+"""The expected failures, with one exception class per reaction: retry, stop, or report.
 
 Any other exception is a bug and ends the process.
 """

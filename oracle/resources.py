@@ -1,4 +1,4 @@
-"""Finds shipped data files, and formats the commands that run the program or add packages.
+"""Finds shipped data files, and formats commands that run the program or add packages.
 
 Migrations, ABIs, profiles, configurations and npm lists are at the top of the checkout; a wheel
 contains copies of them (decision 0001).
@@ -30,7 +30,7 @@ def find_shipped_path(name: str) -> Path:
 
 
 def format_program_command(*arguments: object) -> str:
-    """Return a `qos-oracle` command line that works when pasted into a shell.
+    """Return a `qos-oracle` command line that can be pasted into a shell.
 
     The program is given by name if it is on the PATH, otherwise by its full path.
     """
@@ -47,7 +47,7 @@ def format_program_command(*arguments: object) -> str:
 
 
 def format_install_command(extra: str) -> str:
-    """Return the pip command that installs the packages of an extra for this Python interpreter.
+    """Return the pip command that installs an extra's packages for this Python interpreter.
 
     The command names the packages instead of the extra, because qos-oracle itself is not on a
     package index. The same command works for a checkout and for a wheel.

@@ -1,1 +1,1 @@
-"""The command line, with a module for each command or group of commands, and shared options."""
+"""The command line: one module for each command or group of commands, and shared options."""

@@ -1,4 +1,4 @@
-"""Reads the section of each version, and the breaking changes, from the changelog."""
+"""Reads each version's section, and its breaking changes, from the changelog."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _BREAKING_HEADING = "### Breaking changes"
 
 
 def split_changelog_by_version(changelog: str) -> dict[str, str]:
-    """Split the changelog into the text of each version's section, newest version first."""
+    """Split the changelog into the text of each version, newest first."""
     releases = {}
     for section in changelog.split("\n## ")[1:]:
         if version_match := _VERSION_PATTERN.match(section):

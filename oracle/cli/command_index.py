@@ -1,4 +1,4 @@
-"""Lists the commands, and imports a command's module only when the command is used.
+"""Lists the commands, and imports a command's module only when it is used.
 
 Importing all modules takes two seconds, but `--version`, `--help` and completion need none of
 them, and `nodes` needs one. The help of a command shows option values as words (FILE, N or TEXT)
@@ -27,7 +27,7 @@ HELP_OPTION_NAMES = ["-h", "--help"]
 
 
 class IndexedCommand(NamedTuple):
-    """The module that registers a command or a group, and the first line of the command's help."""
+    """The module that registers a command or group, and the first line of its help."""
 
     module: str
     summary: str
@@ -160,7 +160,7 @@ COMMANDS = {
 
 
 class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
-    """The commands by name; a lookup imports a command's module, but iteration imports nothing."""
+    """The commands by name; a lookup imports the command's module, iteration imports nothing."""
 
     def __init__(self) -> None:
         self._command_by_name: dict[str, TyperCommand | TyperGroup] = {}
@@ -186,7 +186,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
 @cache
 def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import a module and return its commands, with readable metavars for their options."""
+    """Import a module and return its commands, with readable metavars for options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _pause_gc(), _end_process_on_interrupt():
         import_module(module_name).register(app)
@@ -197,7 +197,7 @@ def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGrou
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable garbage collection during imports, and exclude all imported objects from it later.
+    """Disable garbage collection during imports, and exclude imported objects from it afterwards.
 
     Imported objects stay alive. Searching them for garbage, during the imports and afterwards,
     would add a third to the time of a command such as `status`.
@@ -214,7 +214,7 @@ def _pause_gc() -> Iterator[None]:
 
 @contextmanager
 def _end_process_on_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end the process during imports, instead of raising KeyboardInterrupt.
+    """Let Ctrl-C end the process during imports, without a KeyboardInterrupt.
 
     A KeyboardInterrupt in an import prints a traceback. It may also be swallowed by the importing
     code, so that the command would continue. Nothing has been opened or changed yet.
@@ -242,7 +242,7 @@ def _freeze_imported_objects() -> None:
 
 
 class CommandIndex(TyperGroup):
-    """The root command group, which lists its commands by name and imports them on demand."""
+    """The root command group, which lists commands by name and imports them on demand."""
 
     @override
     def __init__(self, **settings: Any) -> None:
@@ -271,7 +271,9 @@ class CommandIndex(TyperGroup):
 
 
 def _log_to_stderr() -> None:
-    """Send logs to stderr before the configuration is loaded, and for commands that load none.
+    """Send logs to stderr until the configuration is loaded.
+
+    Commands that load no configuration always log to stderr.
 
     By default, structlog writes to stdout, which would mix logs with command output. Structlog is
     slow to import. If it is not imported yet, `options.load_config` configures it later.
@@ -281,7 +283,7 @@ def _log_to_stderr() -> None:
 
 
 def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
-    """Set the help option's names and the value metavars for all commands of a tree."""
+    """Set the names of the help option and the value metavars for all commands of a tree."""
     for command in _iterate_command_tree(command_tree):
         # A command keeps the help option names of its first call, so they must not depend on the
         # caller.
@@ -294,7 +296,7 @@ def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
 
 
 def _iterate_command_tree(command_tree: object) -> Iterator[TyperCommand | TyperGroup]:
-    """Yield a command, or a group with all commands and groups in it."""
+    """Yield a command, or a group and all commands and groups in it."""
     if isinstance(command_tree, TyperCommand | TyperGroup):
         yield command_tree
     if isinstance(command_tree, TyperGroup):
@@ -303,13 +305,13 @@ def _iterate_command_tree(command_tree: object) -> Iterator[TyperCommand | Typer
 
 
 def _hide_argument_type(ctx: Context) -> str | None:
-    """Hide the type of an argument, because the name and the help of the argument describe it."""
+    """Hide an argument's type, because its name and help text describe it."""
     del ctx
     return None
 
 
 class _ValueMetavar:
-    """The metavar of an option; choices are shown as the user types them."""
+    """The metavar of an option, with choices shown as the user types them."""
 
     def __init__(self, option: TyperOption) -> None:
         self._option = option

@@ -101,7 +101,7 @@ def _print_table_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def _format_draw_cells(entry: DrawEntry) -> tuple[str, str, str]:
-    """Return the shortened task key, the node, and the seed block of a draw."""
+    """Format a draw's shortened task key, node and seed block as table cells."""
     return shorten_hash(entry.task), entry.node, str(entry.seed_block)
 
 

@@ -1,4 +1,4 @@
-"""Implements `feed`, which handles faults of the off-chain feed, and witness files."""
+"""Implements `feed`, which handles faults of the off-chain feed and witness files."""
 
 from pathlib import Path
 from typing import Annotated

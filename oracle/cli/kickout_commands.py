@@ -1,4 +1,4 @@
-"""The `kickout` commands, which list kickouts and perform the daemon's actions manually."""
+"""The `kickout` commands, which list kickouts and repeat the daemon's actions manually."""
 
 import csv
 import sys
@@ -121,7 +121,7 @@ def list_kickouts(
 
 
 def _render_kickout_case(entry: KickoutCaseEntry, now: int) -> Iterator[str]:
-    """Yield lines about the progress of a kickout, as of the last folded block."""
+    """Yield lines about the progress of a kickout as of the last folded block."""
     on_chain = entry.on_chain
     if entry.due_since is None:
         yield f"{entry.node}  {NOT_DUE}, but accused; the daemon clears it after the next round"
@@ -251,7 +251,7 @@ def _run_kickout_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Plan and send one call about a node's kickout, or print what would be sent.
+    """Plan and send a call about a node's kickout, or print what would be sent.
 
     `command` is the name of the command, the action to confirm, and the function that plans the
     call.
@@ -347,7 +347,7 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
 def _load_kickout_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
-    """Return the kickout cases of all nodes, or only those of `nodes` if it is given."""
+    """Return the kickout cases of `nodes`, by default of all nodes."""
     return load_kickout_cases(
         uow, LeafCache(), index.archive.kickout_policy, index.report_settings, nodes
     )
@@ -390,7 +390,7 @@ def _print_kickout_result(result: KickoutResult, *, as_json: bool) -> None:
 
 
 def _format_value(value: object) -> list[str]:
-    """Return the lines of a value; there are none for None."""
+    """Format a value as lines of text; None gives no lines."""
     if isinstance(value, list):
         return [str(line) for line in value]
     if isinstance(value, LogPlace):

@@ -1,4 +1,4 @@
-"""Plans manual kickout calls under the daemon's conditions; an error names the unmet condition."""
+"""Plans manual kickout calls under the daemon's conditions; errors name the unmet condition."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ from oracle.txmgr.context import StepResult
 
 
 def get_kickout_not_due_reason(records: Records, node: Address) -> str:
-    """Return why a node's kickout is not due, judging by the node's membership."""
+    """Return why a node's kickout is not due, based on the node's membership."""
     with records.store.read_transaction() as uow:
         known_node = uow.nodes.get_many([node]).get(node)
     if known_node is None:
@@ -41,7 +41,7 @@ def get_kickout_not_due_reason(records: Records, node: Address) -> str:
 
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
-    """Return a clause with the deadline by which the vetoer can end an accusation.
+    """Return a clause with the time until which the vetoer can end an accusation.
 
     `now` is a block time in unix seconds.
     """
@@ -55,7 +55,7 @@ def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
 
 
 def plan_manual_accusation(context: KickoutContext, node: Address, heads: Heads) -> StepResult:
-    """Plan the accusation of a node.
+    """Plan a call that accuses a node.
 
     Raises:
         InputError: the database is behind, a report is held, or the node cannot be accused; the
@@ -69,7 +69,7 @@ def plan_manual_accusation(context: KickoutContext, node: Address, heads: Heads)
 
 
 def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) -> StepResult:
-    """Plan the execution of an accusation.
+    """Plan a call that executes an accusation.
 
     Raises:
         InputError: the database is behind, a report is held, the last round states another
@@ -96,7 +96,7 @@ def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) 
 def plan_manual_accusation_clearing(
     context: KickoutContext, node: Address, heads: Heads
 ) -> StepResult:
-    """Plan the call that ends an accusation which the last round no longer states.
+    """Plan a call that ends an accusation no longer justified by the last round.
 
     Raises:
         InputError: the database is behind, the node is not accused, or the last round still
@@ -157,7 +157,7 @@ def _iterate_unmet_conditions(
 
 
 def _raise_not_planned_error(context: KickoutContext, node: Address) -> StepResult:
-    """Raise InputError with the reason why the node's call was not planned."""
+    """Raise InputError with the reason why no call about the node was planned."""
     with context.account_context.store.read_transaction() as uow:
         intent = find_kickout_call_in_flight(context, uow, node)
     if intent is not None:

@@ -43,7 +43,7 @@ except ImportError:  # pragma: no cover - not available on this platform
 
 
 def disable_core_dumps_and_redact_tracebacks() -> None:
-    """Disable core dumps and redact secrets in tracebacks, in every thread.
+    """Disable core dumps, and redact secrets in tracebacks of all threads.
 
     The function must be called before the first key is opened.
     """
@@ -56,7 +56,7 @@ def disable_core_dumps_and_redact_tracebacks() -> None:
 def _print_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Print the traceback of a bug as Python would, with secrets redacted."""
+    """Print a bug's traceback as Python does, but with secrets redacted."""
     text = "".join(traceback.format_exception(kind, error, trace))
     print(redact_secrets(text), end="", file=sys.stderr)
 
@@ -100,7 +100,7 @@ _VERSION = typer.Option(
 
 @cache
 def build_app() -> typer.Typer:
-    """Return the Typer application, which imports a command's module on first use."""
+    """Build the Typer application, which imports a command's module on first use."""
     app = typer.Typer(
         name="qos-oracle",
         cls=CommandIndex,
@@ -115,7 +115,7 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run one command and exit with its exit code."""
+    """Run one command, and exit with its exit code."""
     # Without this setting, Pydantic would search all installed packages for plugins, which is
     # slow, and run them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; a bug propagates as an exception."""
+    """Run one command, and return its exit code; a bug propagates as an exception."""
     # py_ecc, which is imported for signing, raises the limit beyond what the C stack can hold, so
     # that deeply nested JSON from an endpoint would crash the process.
     sys.setrecursionlimit(_MAX_STACK_FRAMES)
@@ -148,7 +148,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextmanager
 def _unwrap_broken_pipe() -> Iterator[None]:
-    """Raise the BrokenPipeError that Typer has turned into a SystemExit."""
+    """Re-raise a BrokenPipeError that Typer turned into a SystemExit."""
     try:
         yield
     except SystemExit as system_exit:
@@ -185,7 +185,7 @@ def _is_working_directory_removed() -> bool:
 
 
 class OutputFile(io.FileIO):
-    """The raw file of standard output, which records the errors that writes raised."""
+    """The raw file behind standard output, which records errors raised by writes."""
 
     failures: ClassVar[list[OSError]] = []
 
@@ -199,7 +199,7 @@ class OutputFile(io.FileIO):
 
 
 def _open_closed_standard_files() -> None:
-    """Open `/dev/null` as each standard file that was closed before the process started.
+    """Open `/dev/null` for each standard file that was closed before the process started.
 
     Otherwise the next file that the process opens would get its number, for example the database,
     and Python would print errors to stdout. Writes to a closed stdout fail, because `/dev/null` is
@@ -228,7 +228,7 @@ def _replace_stdout() -> None:
 
 
 def _is_stdout_error(error: OSError) -> bool:
-    """Return whether a write to standard output raised this error object."""
+    """Return whether this error was raised by a write to standard output."""
     return any(error is failure for failure in OutputFile.failures)
 
 

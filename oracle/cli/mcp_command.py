@@ -1,4 +1,4 @@
-"""Implements `mcp`, which lets an AI assistant read scores and their reasons over stdio."""
+"""Implements `mcp`, which lets an AI assistant read scores and the reasons for them over stdio."""
 
 import sys
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Implements `migrate`, which upgrades the database schema to the revision of this version."""
+"""Implements `migrate`, which upgrades the database schema to this version's revision."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""Implements `notify`, which sends test messages and lists the progress of deliveries."""
+"""Implements `notify`, which sends test messages and lists delivery progress."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Shared options of commands, and functions that read input files and print results."""
+"""Shared command options, and functions that read input files and print results."""
 
 import json
 import sys
@@ -54,7 +54,7 @@ _STDIN = "-"
 
 
 def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
-    """Return True if an action is confirmed, and False for a dry run.
+    """Return True if the action is confirmed, or False for a dry run.
 
     See docs/how-to/manual-intervention.md#confirmation.
 
@@ -72,7 +72,7 @@ def confirm_action(action: str, *, yes: bool, dry_run: bool) -> bool:
 
 
 def load_config(path: Path) -> Config:
-    """Load the configuration, and configure logging by its `[log]` section.
+    """Load the configuration, and configure logging by its section `[log]`.
 
     Logs go to stderr.
 
@@ -85,7 +85,7 @@ def load_config(path: Path) -> Config:
 
 
 def configure_log_output(config: Config) -> None:
-    """Configure logging by `[log]`, if the configuration was read without logging."""
+    """Configure logging by `[log]` if the configuration was read without it."""
     from oracle.telemetry import logging_setup  # noqa: PLC0415  slow to import, not needed earlier
 
     logging_setup.configure_logging(config.log.format, config.log.level)
@@ -108,7 +108,7 @@ def print_json(value: object) -> None:
 
 @contextmanager
 def open_lines(file: str) -> Iterator[Iterator[str]]:
-    """Open a file, or stdin for `-`, and yield its lines.
+    """Open a file, or stdin for `-`, and yield an iterator over its lines.
 
     An InputError raised by the caller gets the name of the file as a prefix. Lines end at line
     feeds only, because strings may contain other line separators.

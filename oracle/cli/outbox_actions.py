@@ -60,7 +60,7 @@ CallOrSenderArgument = Annotated[
 
 
 def add_outbox_action_commands(outbox: typer.Typer) -> None:
-    """Add the commands that change a call or a sender to the `outbox` commands."""
+    """Register the commands that change a call or a sender under `outbox`."""
     outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
     outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
     outbox.command("bump", epilog="Example: qos-oracle outbox bump 7 --dry-run")(bump)
@@ -236,7 +236,7 @@ def cancel(
 def _open_sender_session(
     records: Records, intent: Intent, command: str, *, dry_run: bool
 ) -> Iterator[tuple[AccountContext, ChainSource]]:
-    """Open the sender account of a call, and the chain, while holding the lease.
+    """Open the chain and a call's sender account, while holding the lease.
 
     A dry run takes no lease.
     """
@@ -256,7 +256,7 @@ def _open_sender_session(
 
 @contextmanager
 def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[AccountContext]:
-    """Open the context of an account, with the configured key that has the account's address.
+    """Open the context of an account with the configured key for its address.
 
     Raises:
         InputError: no configured key has this address.
@@ -273,7 +273,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
 def _try_open_sender_context(
     index: Index, account: Account, epoch: int
 ) -> Iterator[AccountContext | None]:
-    """Yield the context of an account, or None if no configured key has the account's address.
+    """Yield the context of an account, or None if no configured key has its address.
 
     The key of the report account is tried first.
     """
@@ -300,7 +300,7 @@ def _try_open_sender_context(
 
 
 def _check_nonces_not_ahead(records: Records, account: Account) -> None:
-    """Check that a paused sender's nonces are not ahead on-chain.
+    """Check that a paused sender's on-chain nonces are not ahead of the database.
 
     The next start of the daemon would refuse a sender whose nonces are ahead, so the sender is not
     released.
@@ -323,7 +323,7 @@ def _check_nonces_not_ahead(records: Records, account: Account) -> None:
 def _build_replacement_result(
     action: str, intent: Intent, replacement: Replacement, detail: str, *, dry_run: bool
 ) -> OutboxChange:
-    """Return the result of a command that replaces a call's transaction."""
+    """Build the result of a command that replaces a call's transaction."""
     return OutboxChange(
         did=action,
         dry_run=dry_run,
@@ -337,7 +337,7 @@ def _build_replacement_result(
 
 
 def _print_outbox_change(change: OutboxChange, *, as_json: bool) -> None:
-    """Print the change that was made, or that would be made in a dry run."""
+    """Print the change that was made, or would be made in a dry run."""
     if as_json:
         print_model(change)
         return
@@ -357,7 +357,7 @@ def _get_live_intent(records: Records, call_reference: str) -> Intent:
 
 
 def _reject_replaced_intent(records: Records, intent: Intent) -> None:
-    """Reject an intent whose nonce was given to another call.
+    """Raise an error if an intent's nonce was given to another call.
 
     Raises:
         InputError: another intent has the nonce; the message names that intent.

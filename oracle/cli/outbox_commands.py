@@ -55,7 +55,7 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
 def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) -> None:
-    """Print one row per intent, with an abbreviated task key and the error class of its reason.
+    """Print a row for each intent, with a shortened task key and the error class.
 
     `sent` counts all broadcasts of the transactions that were signed for the nonce. `gwei` is the
     max fee of the newest transaction. `age` is the time from the creation of the intent until
@@ -85,7 +85,7 @@ def show_intent(intent_detail: IntentDetail) -> None:
 
 
 def _format_field(name: str, value: object) -> str:
-    """Return the value of a field as readable text; `--json` has the raw value."""
+    """Format a field's value as readable text; `--json` has the raw value."""
     if name in _TIME_FIELDS:
         return f"{format_utc(int(str(value)), _TIME_FORMAT)} UTC"
     if name == "max_cost_wei":
@@ -94,7 +94,7 @@ def _format_field(name: str, value: object) -> str:
 
 
 def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
-    """Return one line for consecutive journal entries with equal content."""
+    """Format consecutive journal entries with equal content as one line."""
     first_entry = entries[0]
     last_entry = entries[-1]
     actor_note = "" if first_entry.actor is None else f"by {first_entry.actor}"
@@ -110,7 +110,7 @@ def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
 
 
 def _format_attempt(attempt: AttemptView) -> str:
-    """Return the hash, fees, number of broadcasts and last error of an attempt."""
+    """Format the hash, fees, broadcast count and last error of an attempt."""
     count_text = _COUNT_WORDS.get(attempt.sends, f"{attempt.sends} times")
     sent_text = f"sent {count_text}" if attempt.sends else "not sent"
     since_text = (
@@ -141,7 +141,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
 
 
 def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
-    """Return a live intent's last error class, or else why the intent waits or has ended."""
+    """Return a live intent's last error class, or why the intent waits or has ended."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
     if find_wait_or_failure_reason(intent) is None:
@@ -157,7 +157,7 @@ def _format_age(seconds: int) -> str:
 
 
 def _describe_intent_subject(intent: Intent) -> str:
-    """Return the task or group of an intent, or else its round."""
+    """Return an intent's task or group, or else its round."""
     request = intent.request
     task_or_group = parse_task_key(intent) or parse_group_key(intent)
     if task_or_group is not None:
@@ -253,7 +253,7 @@ def show_call(
 
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
-    """Return the node drawn for the task that a call starts, or None if no node was drawn."""
+    """Return the node drawn for the task that a call starts, if there is one."""
     task = parse_task_key(intent)
     seed_hash = intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))

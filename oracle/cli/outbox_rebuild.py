@@ -57,7 +57,7 @@ _COMMAND = "outbox rebuild --from-chain"
 
 
 def add_rebuild_command(outbox: typer.Typer) -> None:
-    """Add `outbox rebuild` to the outbox commands."""
+    """Register `rebuild` under `outbox`."""
     outbox.command("rebuild", epilog="Example: qos-oracle outbox rebuild --from-chain --dry-run")(
         rebuild
     )
@@ -118,7 +118,7 @@ def rebuild(
 def _open_configured_accounts(
     index: Index, epoch: int
 ) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
-    """Yield the report account and the dispatcher account, each only if its key is configured.
+    """Yield the report and the dispatcher account, each only if its key is configured.
 
     The second element of a pair is the quorum context of the account's signer, or None if the
     account signs no statements.
@@ -149,7 +149,7 @@ def _rebuild_account(
     dry_run: bool,
     show_result: bool,
 ) -> RebuiltAccount:
-    """Compare an account with the chain, store the missing nonces, and return the result.
+    """Compare an account with the chain, store its missing nonces, and return the result.
 
     With `dry_run` nothing is stored.
     """
@@ -197,7 +197,7 @@ def _load_pause_text(context: AccountContext) -> str | None:
 
 
 def _warn_if_paused(account: Account, pause: str | None) -> None:
-    """Warn that a sender is still paused, because a rebuild does not end a pause."""
+    """Warn if a sender is still paused, because a rebuild does not end a pause."""
     if pause is not None:
         typer.echo(
             f"{account.address} was already paused ({pause}); once the cause is known, run "
@@ -209,7 +209,7 @@ def _warn_if_paused(account: Account, pause: str | None) -> None:
 def _show_rebuild_plan(
     rebuild_plan: RebuildPlan, signer_embargo: SignerEmbargo | None, *, dry_run: bool
 ) -> None:
-    """Print the table of nonces on stdout, and explanations on stderr."""
+    """Print the table of nonces to stdout, and explanations to stderr."""
     address = rebuild_plan.account.address
     if rebuild_plan.is_empty:
         typer.echo(
@@ -244,7 +244,7 @@ def _show_rebuild_plan(
 
 
 def _show_dropped_nonces(rebuild_plan: RebuildPlan, *, dry_run: bool) -> None:
-    """Print the nonces that were rebuilt while pending but are no longer in any mempool."""
+    """Print nonces that were rebuilt as pending but have left every mempool."""
     if rebuild_plan.dropped:
         nonce_text = ", ".join(map(_format_range, group_into_ranges(rebuild_plan.dropped)))
         verb = "would fill" if dry_run else "fills"
@@ -264,7 +264,7 @@ def _format_nonce_row(rebuild_plan: RebuildPlan, nonce: int) -> list[str]:
 
 
 def _format_nonce_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> list[str]:
-    """Return one table row for a range of nonces, with a count per outcome.
+    """Format a range of nonces as a table row, with the count of each outcome.
 
     --json lists every nonce.
     """
@@ -320,7 +320,7 @@ def _build_rebuilt_nonce(rebuild_plan: RebuildPlan, nonce: int) -> RebuiltNonce:
 def _add_signing_embargo(
     rebuilt_account: RebuiltAccount, signer_embargo: SignerEmbargo | None
 ) -> RebuiltAccount:
-    """Add to a rebuild's result the time until which the signer signs nothing."""
+    """Add to a rebuild's result the time until which the signer must not sign."""
     if signer_embargo is None:
         return rebuilt_account
     return rebuilt_account.model_copy(

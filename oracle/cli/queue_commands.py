@@ -1,4 +1,4 @@
-"""Implements `queue`, which lists the waiting tasks in order, and a node's next task."""
+"""Implements `queue`, which lists waiting tasks in order, and a node's next task."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -158,7 +158,7 @@ def _format_group(group: QueueGroupName) -> str:
 
 
 def _format_value(value: int) -> str:
-    """Return a value in whole wei per second, or as a fraction if it is below one wei."""
+    """Format a value in whole wei per second, or as a fraction if below one wei."""
     return str(value // UNIT) if value >= UNIT or not value else format_decimal(value, 6)
 
 
@@ -279,7 +279,7 @@ def _parse_decimal(label: str, text: str) -> Fraction:
 def _add_configured_durations(
     seconds_by_kind: Mapping[str, Fraction], configured_durations: Mapping[Kind, Decimal] | None
 ) -> dict[str, Fraction]:
-    """Add the configured durations to those from the command line, which take precedence."""
+    """Add configured durations to those from the command line, which take precedence."""
     configured_seconds: dict[str, Fraction] = {
         kind: Fraction(seconds) for kind, seconds in (configured_durations or {}).items()
     }

@@ -1,4 +1,4 @@
-"""Implements `report show`, `release`, `verify` and `diff`; `push` and `signers` are elsewhere.
+"""Implements `report show`, `release`, `verify` and `diff`.
 
 `show` recomputes the report of a period, and `verify` an accepted round, and both compare the
 result with the original. `diff` compares the leaves of a report with another reporter's leaves.
@@ -165,7 +165,7 @@ def _format_lane_row(lane: ReportLane) -> list[str]:
 
 
 def _format_lane(lane: int) -> str:
-    """Return the QoS of a lane with four digits, or "do not select"."""
+    """Format the QoS of a lane with four digits, or as "do not select"."""
     if lane == DO_NOT_SELECT:
         return "do not select"
     return f"{(lane - LOWEST_SCORE) / _QOS_STEPS:.4f}"
@@ -269,7 +269,7 @@ def verify(
 def _fetch_contract_roots(
     index: Index, round_number: int
 ) -> dict[str, tuple[BlockRef, Hash | None]]:
-    """Return, by endpoint, its newest block and the contract's root of a round at this block.
+    """Fetch each endpoint's newest block, and the contract's root of a round at that block.
 
     Raises:
         TransientError: no endpoint returns the contract's state.

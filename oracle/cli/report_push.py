@@ -1,4 +1,4 @@
-"""Implements `report push`, which sends the due report, or explains why none can be sent."""
+"""Implements `report push`, which sends the due report or explains why it cannot be sent."""
 
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
@@ -84,7 +84,7 @@ def push(
 
 
 def _check_report_was_pushed(report: Report, steps: list[StepResult]) -> None:
-    """Check that a report was pushed, and did not expire before the user confirmed.
+    """Check that a report was pushed, and did not expire before the confirmation.
 
     Raises:
         TransientError: no report was pushed; the steps only marked missed reports.
@@ -97,7 +97,7 @@ def _check_report_was_pushed(report: Report, steps: list[StepResult]) -> None:
 
 
 def _explain_unsent_report(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
-    """Yield why a signed report was not sent, although a transmitter key is configured."""
+    """Yield why a signed report was not sent although a transmitter key is configured."""
     if any(step.intent_id is not None for step in steps) or not reporter.account.has_payer:
         return
     account = Account(reporter.index.config.chain.id, reporter.account.sender)
@@ -117,7 +117,7 @@ def _explain_unsent_report(reporter: Reporter, steps: list[StepResult]) -> Itera
 
 
 def _get_due_report(reporter: Reporter) -> Report:
-    """Return the report that is due to be pushed.
+    """Return the report to push next.
 
     Raises:
         InputError: the report is held until an operator releases it.
@@ -197,7 +197,7 @@ def _describe_push_dry_run(reporter: Reporter) -> str:
 
 
 def _raise_push_obstacle(contexts: ReporterContexts, heads: Heads) -> NoReturn:
-    """Raise an error that contains the reason why nothing was signed or planned.
+    """Raise an error that states why nothing was signed or planned.
 
     Raises:
         InputError: always.
@@ -237,7 +237,7 @@ def _raise_push_obstacle(contexts: ReporterContexts, heads: Heads) -> NoReturn:
 def _find_due_report_hold(
     reporter: Reporter, uow: UnitOfWork, due_headers: Sequence[ReportHeader]
 ) -> ReportHold | None:
-    """Return the newest hold on a due report that this daemon would sign, or None."""
+    """Return the newest hold on a due report that this daemon would sign."""
     if not reporter.account.has_signer:
         return None
     periods = {header.period for header in due_headers}

@@ -1,4 +1,4 @@
-"""Implements `report signers`, which compares the statements of all reporters about a round."""
+"""Implements `report signers`, which compares all reporters' statements about a round."""
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -106,7 +106,7 @@ def _compare_round_statements(
 def _collect_round_statements(
     config: Config, store: Store, number: int
 ) -> tuple[list[tuple[str, SignedStatement]], list[RoundSignature]]:
-    """Return each reporter's newest statement, and an entry for each reporter without any."""
+    """Return each reporter's newest statement, and an entry for each reporter without one."""
     contract = get_oracle_address(config)
     with store.read_transaction() as uow:
         own_statements = uow.statements.list_for_round(contract, number)

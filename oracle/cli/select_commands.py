@@ -74,7 +74,7 @@ _TEXT_COLUMNS = (_REASON_PART, _PARTS_COLUMN)
 
 
 def _show_selection(result: SelectionResult, draws: int | None) -> None:
-    """Print one selection with its candidates and draws.
+    """Print a selection with its candidates and draws.
 
     `draws` is the requested number of nodes, or None for the default.
     """
@@ -158,7 +158,7 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
 def _build_probability_columns(
     entries: Sequence[CandidateEntry],
 ) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the columns and the cells that explain the probabilities.
+    """Return the columns and cells that explain the probabilities.
 
     If there are too many columns, a single text column has all parts of the weight; --json
     contains everything.
@@ -185,7 +185,7 @@ def _build_probability_columns(
 
 
 def _shorten_fraction(text: str) -> str:
-    """Shorten a decimal fraction, and leave any other text unchanged."""
+    """Shorten a decimal fraction; any other text is returned unchanged."""
     integer_part, decimal_point, digits = text.partition(".")
     is_fraction = decimal_point and integer_part.isdigit() and digits.isdigit()
     return text[:_FRACTION_LENGTH] if is_fraction else sanitize_text(text)

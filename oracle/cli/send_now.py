@@ -1,4 +1,4 @@
-"""Plans and sends a single call, for commands that perform the daemon's actions manually."""
+"""Plans and sends a single call, for commands that repeat the daemon's actions manually."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ CallPlanner = Callable[[ReporterContexts, Heads], StepResult | None]
 
 @contextmanager
 def open_reporter_on_checked_chain(index: Index) -> Iterator[Reporter]:
-    """Open the report keys and check that the endpoints serve the configured chain.
+    """Open the report keys, and check that the endpoints serve the configured chain.
 
     Raises:
         InputError: no contract is configured, a key cannot be opened, or the chain differs.
@@ -44,7 +44,7 @@ def open_reporter_on_checked_chain(index: Index) -> Iterator[Reporter]:
 
 
 def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
-    """Plan one call and send it; the daemon then takes care of its transaction.
+    """Plan and send one call, whose transaction the daemon then completes.
 
     Raises:
         InputError: the contract differs from the configuration, or no call can be planned.
@@ -66,7 +66,9 @@ def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> l
 
 
 def check_call_can_be_sent(reporter: Reporter, command: str, plan: CallPlanner) -> None:
-    """Check, before the user confirms, that a call can be sent, without writing anything.
+    """Check that a call can be sent, before the user confirms it.
+
+    Nothing is written.
 
     Raises:
         InputError: for the same reasons as `plan_and_send_call`.

@@ -1,4 +1,4 @@
-"""Implements `serve`, which runs only the read API, on the daemon's database or on a replica."""
+"""Implements `serve`, which runs only the read API, on the daemon's database or a replica."""
 
 import os
 

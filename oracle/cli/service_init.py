@@ -1,4 +1,4 @@
-"""Implements `service init`, which writes the files that run the daemon into a folder.
+"""Implements `service init`, which writes the files for running the daemon to a folder.
 
 Files of the program are replaced each time. Files of the operator (the override files, the
 passwords and the receivers of alerts) are written once.
@@ -75,7 +75,7 @@ resources: [daemon.yaml, migrate.yaml, serve.yaml]
 
 
 class ServiceKind(StrEnum):
-    """The program that runs the service; the value is the file name that marks its folder."""
+    """The program that runs the service; each value is the file name that marks its folder."""
 
     COMPOSE = _COMPOSE
     SYSTEMD = _UNIT
@@ -139,7 +139,7 @@ def init_service(
 
 
 def _choose_service_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKind:
-    """Return the kind of service that the options select.
+    """Return the kind of service selected by the options.
 
     Raises:
         InputError: both options are given.
@@ -152,7 +152,7 @@ def _choose_service_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKin
 
 
 def _check_folder_is_replaceable(path: Path) -> None:
-    """Check that this command has written a folder's compose file or unit.
+    """Check that this command wrote the folder's existing compose file or unit.
 
     Raises:
         InputError: the file has another origin, or cannot be read.
@@ -185,12 +185,12 @@ def _render_systemd_unit() -> Iterator[tuple[str, str]]:
 
 
 def _find_program() -> str:
-    """Return the path of this installation's `qos-oracle`, which the systemd unit starts."""
+    """Return the path of this installation's `qos-oracle`, for the systemd unit."""
     return shutil.which("qos-oracle", path=str(Path(sys.executable).parent)) or _UNIT_PROGRAM
 
 
 def _warn_if_unit_cannot_see_program(kind: ServiceKind) -> None:
-    """Warn if the program that a systemd unit starts is in a folder that the unit cannot see."""
+    """Warn if a systemd unit cannot see the folder of the program that it starts."""
     if kind is not ServiceKind.SYSTEMD:
         return
     program = Path(_find_program())
@@ -235,7 +235,7 @@ def _render_operator_files(kind: ServiceKind) -> dict[str, str]:
 
 
 def _write_file(path: Path, content: str, mode: int) -> None:
-    """Replace a file, and give the new file this mode.
+    """Replace a file, and set the mode of the new file.
 
     All files except passwords must be readable by other users, because containers run as another
     user.

@@ -1,4 +1,4 @@
-"""Implements `service upgrade`, which prepares the database of an older version for this one."""
+"""Implements `service upgrade`, which prepares an older version's database for this version."""
 
 from functools import partial
 from pathlib import Path
@@ -88,7 +88,7 @@ def upgrade(
 
 
 def _check_database_unused_since_backup(backup: Path, epoch: int, lease_state: LeaseState) -> None:
-    """Check that the database has not been used since the backup was begun.
+    """Check that the database has not been used since the backup began.
 
     `epoch` is the epoch of the lease before the backup.
 
@@ -105,7 +105,7 @@ def _check_database_unused_since_backup(backup: Path, epoch: int, lease_state: L
 
 
 def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str, list[str]]:
-    """Return the breaking changes since a version, from the changelog of this installation.
+    """Read the breaking changes since a version from this installation's changelog.
 
     Raises:
         InputError: this version is older than the version that used the database last.

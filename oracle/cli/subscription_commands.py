@@ -1,4 +1,4 @@
-"""Implements `subscription`, which lists the subscriptions of node owners, and ends them."""
+"""Implements `subscription`, which lists and ends the subscriptions of node owners."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Shared options that choose the network, the policy and the rules of a command."""
+"""Shared options that select the network, the policy and the rules of a command."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ PolicyOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class InputSource:
-    """The data that a command works on: an event file, or the configured database.
+    """The data that a command works on: an event file or the configured database.
 
     `rules` are the default rules for folding the events. `config` is None for a file.
     """
@@ -103,7 +103,7 @@ class InputSource:
 
 @dataclass(frozen=True, slots=True)
 class SystemChoice:
-    """A selection policy and the rules that it is used with.
+    """A selection policy, and the rules that it is used with.
 
     If `needs_history` is true, the policy must have received the past events before it selects
     nodes.
@@ -116,7 +116,9 @@ class SystemChoice:
 
 @contextmanager
 def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
-    """Open a command's input; an event file needs no configuration.
+    """Open a command's input, which is an event file or the configured database.
+
+    An event file needs no configuration.
 
     Raises:
         InputError: the file or the configuration has faults, or the database was folded under
@@ -139,7 +141,7 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
 def resolve_system(
     name: str | None, changes: Mapping[str, str], source: InputSource
 ) -> SystemChoice:
-    """Return the named policy, or the configured policy by default, with the rules that it uses.
+    """Return the named policy and its rules, by default the configured policy.
 
     If the policy's system has rules, these rules are used with the changes applied. Any other
     policy uses the rules of the input. A changed policy parameter, such as `weight_floor`, applies
@@ -172,7 +174,7 @@ def resolve_system(
 
 
 def resolve_queue_system(name: str | None, source: InputSource) -> SystemChoice:
-    """Return the policy for a queue, with the rules that exclude nodes.
+    """Return the policy for a queue, and the rules by which nodes are excluded.
 
     The unpublished numbers of the legacy rules are not needed, because the legacy system excludes
     no nodes.
@@ -187,7 +189,10 @@ def resolve_queue_system(name: str | None, source: InputSource) -> SystemChoice:
 
 
 def _get_default_system_name(source: InputSource) -> str:
-    """Return the daemon's policy if its system has no rules, else the input's rule set name."""
+    """Return the name of the configured policy or of the input's rule set.
+
+    The name of the policy is used if its system has no rules.
+    """
     dispatch_section = None if source.config is None else source.config.dispatch
     if (
         dispatch_section is None
@@ -201,12 +206,12 @@ def _get_default_system_name(source: InputSource) -> str:
 
 
 def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
-    """Return whether a legacy policy must be used without the legacy rules."""
+    """Return whether the policy is a legacy policy and the input has no legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
 def _build_choice_without_exclusions(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
-    """Return the policy with rules that have no penalties, so that no node is excluded.
+    """Return the policy with rules without penalties, so that no node is excluded.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """
@@ -235,14 +240,14 @@ def _get_configured_policy(name: str, source: InputSource) -> SelectionPolicy:
 
 
 def _get_configured_rule_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
-    """Return the configured changes of a rule set, or none if the input uses another rule set."""
+    """Return the configured changes of a rule set, if the input uses this rule set."""
     if source.config and rule_set_name == source.rules.name:
         return source.config.rules.changes
     return {}
 
 
 def find_changed_parameters(choice: SystemChoice) -> dict[str, str]:
-    """Return the rule values and policy parameters that differ from the published values."""
+    """Return the rule values and policy parameters that differ from published values."""
     published_parameters = format_policy_parameters(get_policy(choice.policy.name))
     policy_numbers = format_policy_parameters(choice.policy).items()
     return {
@@ -269,7 +274,7 @@ def parse_key_values(option: str, pairs: Sequence[str] | None) -> dict[str, str]
 
 
 def read_rules_file(path: Path, changes: Mapping[str, str]) -> Rules:
-    """Return the rules in a JSON file, after applying these changes.
+    """Read rules from a JSON file, and apply the given changes.
 
     Raises:
         InputError: the file cannot be read, or has no valid rules.

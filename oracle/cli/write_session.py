@@ -1,4 +1,4 @@
-"""Opens the transaction of a command that writes, with the lease, the user and the dry run."""
+"""Opens the transaction of a writing command, with its lease, its user and dry-run support."""
 
 import getpass
 import os
@@ -16,7 +16,7 @@ from oracle.store.outbox.records import Stamp
 
 
 def get_actor() -> str:
-    """Return the name of the OS user who runs the command, which the journal records."""
+    """Return the OS user who runs the command, as recorded in the journal."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -27,7 +27,7 @@ def get_actor() -> str:
 def open_write_session(
     store: Store, command: str, *, dry_run: bool
 ) -> Iterator[tuple[UnitOfWork, Stamp]]:
-    """Open a transaction under the lease, or a read-only one for a dry run.
+    """Open a transaction under the lease, or a read-only transaction for a dry run.
 
     The yielded stamp names the user of the command.
 
@@ -56,7 +56,7 @@ def warn_if_leased(store: Store) -> None:
 
 
 def check_lease_is_free(store: Store, command: str) -> int:
-    """Check that a command could take the lease now, and return the lease's epoch.
+    """Check that a command could acquire the lease now, and return its epoch.
 
     The epoch stays the same until another process takes the lease.
 
@@ -81,7 +81,7 @@ def check_no_lease_holder(lease_state: LeaseState, command: str) -> None:
 
 @contextmanager
 def hold_command_lease(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease for a command, and yield the lease's epoch.
+    """Hold the lease for a command, and yield its epoch.
 
     Raises:
         FatalError: a daemon holds the lease of this database.

@@ -1,1 +1,1 @@
-"""Runs the daemon: its jobs, its lease, its HTTP servers, and the setup that commands share."""
+"""Runs the daemon: its jobs, lease and HTTP servers, and the setup shared with commands."""

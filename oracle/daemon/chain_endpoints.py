@@ -1,4 +1,4 @@
-"""Opens the endpoints and the source of chain data from the settings; needs no database or key.
+"""Opens the endpoints and the chain source from the settings, without a database or key.
 
 Opening contacts no endpoint. `check_chain` contacts them, and must be called before the chain is
 read. Facts about endpoints that any thread learns are cached until the worker stores them.
@@ -28,7 +28,7 @@ from oracle.store.database import Store
 
 @dataclass(slots=True)
 class CapabilityCache:
-    """A `CapabilityStore` backed by the database; any thread may add values.
+    """A `CapabilityStore` backed by the database, to which any thread may add facts.
 
     `store` is None if there is no database; then no value is stored. `clock` returns unix seconds.
     """
@@ -40,7 +40,7 @@ class CapabilityCache:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def load_facts(self, endpoint: str) -> dict[str, str]:
-        """Return the values of this endpoint that have not expired, from database and memory."""
+        """Return the unexpired facts about this endpoint, from the database and from memory."""
         store = self.store
         value_by_name = dict[str, str]()
         if store is not None:
@@ -54,7 +54,7 @@ class CapabilityCache:
             }
 
     def save_fact(self, endpoint: str, key: str, value: str, seconds: float | None) -> None:
-        """Keep a value in memory until `store_endpoint_facts` writes it.
+        """Keep a fact in memory until `store_endpoint_facts` writes it.
 
         The value expires after `seconds`, or never if `seconds` is None.
         """
@@ -63,7 +63,7 @@ class CapabilityCache:
             self._unstored_facts[endpoint, key] = value, expiry_time
 
     def store_endpoint_facts(self, epoch: int) -> int:
-        """Write the new values to the database, and return their number.
+        """Write the new facts to the database, and return how many were written.
 
         `epoch` is the epoch of the lease that this process holds.
 
@@ -88,10 +88,11 @@ class CapabilityCache:
         return len(unstored_facts)
 
     def store_chain_facts(self, epoch: int) -> int:
-        """Write all new values if any of them is about the chain, and return the number written.
+        """Write all new facts if at least one of them is about the chain.
 
-        Such values are rare. They are written early because the next process needs them, for
-        example to know that blocks are verified at a lower level from now on.
+        The number of written facts is returned. Such values are rare. They are written early
+        because the next process needs them, for example to know that blocks are verified at a
+        lower level from now on.
         """
         with self._lock:
             has_chain_facts = any(
@@ -143,7 +144,7 @@ def open_chain(
 
 
 def check_chain(config: Config, chain: ChainSource, store: Store | None = None) -> ChainSource:
-    """Check that the endpoints serve the configured chain, and return the chain.
+    """Check that the endpoints serve the configured chain, and return the chain source.
 
     Raises:
         TransientError: no endpoint answers, or a contract from which `store` was indexed is
@@ -184,7 +185,7 @@ def _has_configured_contracts(config: Config, store: Store) -> bool:
 
 
 def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> None:
-    """Exclude the endpoints that the database records as proven wrong."""
+    """Exclude the endpoints that are recorded in the database as proven wrong."""
     if store is not None:
         with store.read_transaction() as uow:
             reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
@@ -193,7 +194,7 @@ def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> Non
 
 @contextmanager
 def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
-    """Open the endpoints a second time for a single check, and close them on exit.
+    """Open the endpoints again for a single check, and close them on exit.
 
     The new endpoints have no recorded failures, so each of them is contacted and reports its own
     errors. Endpoints that were proven wrong stay excluded.
@@ -208,5 +209,5 @@ def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPoo
 
 
 def build_log_filter(reader: EventReader) -> LogFilter:
-    """Return the filter of the logs that the reader decodes."""
+    """Build the filter for the logs that the reader decodes."""
     return LogFilter(frozenset(reader.addresses), frozenset(reader.topics))

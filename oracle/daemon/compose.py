@@ -1,4 +1,4 @@
-"""Builds the components that read and fold the chain from the settings, without any key.
+"""Builds the components that read and fold the chain from the settings, without any keys.
 
 No endpoint is contacted when a component is opened. `get_checked_chain` contacts the endpoints,
 and must be called before the chain is read.
@@ -58,7 +58,7 @@ from oracle.store.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class Index(Records):
-    """The settings and database of `Records`, with the chain source and the event folder.
+    """The settings and the database of `Records`, with a chain source and an event folder.
 
     `endpoint_facts` caches what was learned about the endpoints of `chain` by probes and requests.
     """
@@ -70,13 +70,13 @@ class Index(Records):
 
     @property
     def archive(self) -> EventArchive:
-        """The stored history, with the settings that its use depends on."""
+        """The stored history, with the settings needed to use it."""
         terms = self.config.objections.terms
         return EventArchive(self.store, self.reader, self.rules, objection_terms=terms)
 
 
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
-    """Return the `rulesHash` that the contract must have before anything is sent to it."""
+    """Compute the `rulesHash` that the contract must have before anything is sent to it."""
     rules = build_configured_rules(config)
     return hash_rules_and_settings(
         rules, reader.identity, build_report_settings(config.oracle, rules)
@@ -84,14 +84,14 @@ def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
 
 
 def serialize_configured_rules(config: Config, reader: EventReader) -> str:
-    """Return the text whose sha256 is the result of `compute_rules_hash`."""
+    """Return the rules text whose SHA-256 is the configured rules hash."""
     rules = build_configured_rules(config)
     return format_rules_id(rules, reader.identity, build_report_settings(config.oracle, rules))
 
 
 @contextmanager
 def open_index(records: Records) -> Iterator[Index]:
-    """Build the chain source and the folder for an open database; no endpoint is contacted.
+    """Build the chain source and the event folder for an open database.
 
     Raises:
         InputError: the reader cannot be opened (see `open_reader`), or an endpoint's address is
@@ -112,12 +112,12 @@ def open_index(records: Records) -> Iterator[Index]:
 
 
 def get_checked_chain(index: Index) -> ChainSource:
-    """Check the endpoints of an index as `check_chain` does, and return the index's chain."""
+    """Check the endpoints of an index with `check_chain`, and return its chain source."""
     return check_chain(index.config, index.chain, index.store)
 
 
 def open_endpoint_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
-    """Return the prober that probes every endpoint once an hour.
+    """Create the prober that probes every endpoint once an hour.
 
     A tick waits for an answer for at most `max_wait_seconds`, or without limit if it is None.
     """
@@ -130,12 +130,12 @@ def open_endpoint_prober(index: Index, max_wait_seconds: float | None) -> Endpoi
 
 
 def set_segment_worker_count(index: Index, worker_count: int) -> None:
-    """Set the number of workers that prepare segments, overriding the number in `[history]`."""
+    """Set the number of workers that prepare segments, instead of the number in `[history]`."""
     index.chain.use_workers(_build_segment_executor(index.config, index.reader, worker_count))
 
 
 def _configure_history_workers(config: Config, reader: EventReader, chain: ChainSource) -> None:
-    """Let workers prepare the history, if the settings configure workers."""
+    """Let worker processes prepare the history if the settings configure workers."""
     workers = resolve_worker_count(config.history)
     if not workers:
         return
@@ -156,7 +156,7 @@ def _build_segment_executor(
 
 
 def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
-    """Return the plan by which workers prepare segments: chain, contracts and verification."""
+    """Build the plan for preparing segments: chain, contracts and verification."""
     network = config.network
     policy = build_verification_policy(config.verify)
     return SegmentPlan(
@@ -177,7 +177,10 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
 
 
 def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
-    """Return the settings of probe tasks from a valid `[probing]` section, or None if off."""
+    """Return the settings of probe tasks, or None if probing is off.
+
+    The section is valid.
+    """
     if not probing.enabled or probing.fee_wei is None or probing.max_fee_per_window_wei is None:
         return None
     order = ProbeOrder(
@@ -193,7 +196,7 @@ def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
 
 
 def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
-    """Yield the block hooks in calling order, so that reports are built before nodes are drawn."""
+    """Yield the block hooks in calling order: reports are built before nodes are drawn."""
     config, oracle = records.config, records.config.oracle
     if config.feed.url is not None:
         yield FeedHook(config.chain.start_block)
@@ -211,7 +214,7 @@ def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockH
 
 
 def store_or_check_database_identity(index: Index) -> None:
-    """Store the database's identity, or check that the stored identity is the same.
+    """Store the database's identity, or check that it equals the stored identity.
 
     Raises:
         InputError: the database belongs to another chain, contract or start block, or was folded
@@ -232,7 +235,7 @@ def store_or_check_database_identity(index: Index) -> None:
 
 
 def check_database_identity(index: Index) -> None:
-    """Check the database's identity without writing anything.
+    """Check the database's identity without storing it.
 
     Raises:
         InputError: see `store_or_check_database_identity`; the period length is not checked.
@@ -244,7 +247,7 @@ def check_database_identity(index: Index) -> None:
 
 
 def _build_database_identity(index: Index) -> Identity:
-    """Return the database identity that follows from the settings and the chain."""
+    """Build the database identity from the settings and the chain."""
     config = index.config
     with index.store.read_transaction() as uow:
         stored_identity = uow.identity.get()

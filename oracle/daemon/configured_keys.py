@@ -1,4 +1,4 @@
-"""Opens the keys of `[keys]`.
+"""Opens the keys configured in `[keys]`.
 
 A key is opened once, when it is first needed, because decrypting a keystore takes a second and a
 key in a KMS takes a request.
@@ -21,7 +21,7 @@ OpenKey = Callable[[Role], Signer | None]
 
 
 def make_key_opener(config: Config) -> OpenKey:
-    """Return a function that opens the keys of `[keys]`.
+    """Return a function that opens the keys configured in `[keys]`.
 
     The function raises InputError if a file is missing, readable by others or not a keystore. It
     also raises InputError if a password is wrong, or if a key does not have the configured
@@ -42,7 +42,7 @@ def make_key_opener(config: Config) -> OpenKey:
 
 
 def find_dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
-    """Return the configured dispatcher address, or the address of the dispatcher's key.
+    """Return the dispatcher's configured address, or else the address of its key.
 
     The result is None if no node is drawn, or if there is no key.
 

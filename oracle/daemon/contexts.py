@@ -1,4 +1,4 @@
-"""The contexts of the features of a reporter, which share one account and one quorum."""
+"""The contexts of a reporter's features, which share one account and one quorum."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +44,7 @@ from oracle.txmgr.context import AccountContext, build_dry_run_context
 
 @dataclass(frozen=True, slots=True)
 class ReporterContexts:
-    """The contexts that send reports, kickouts and the hot set from one account and quorum.
+    """The contexts for sending reports, kickouts and the hot set from one account and quorum.
 
     `hot_set` is None if no hot set is kept.
     """
@@ -55,7 +55,7 @@ class ReporterContexts:
 
     @property
     def account_context(self) -> AccountContext:
-        """The context of the account that sends all calls of the reporter."""
+        """The context of the account that sends all of the reporter's calls."""
         return self.reporting.account_context
 
     @property
@@ -76,7 +76,7 @@ class ReporterContexts:
         return contexts
 
     def register_reporter_calls(self) -> None:
-        """Add the calls of reports, kickouts, objections and the hot set to the registry."""
+        """Register the calls for reports, kickouts, objections and the hot set."""
         registry = self.account_context.registry
         registry.register(PushCall(self.reporting))
         for call_type in (AccuseCall, ExecuteKickCall, ClearKickCall, RetryKickCall):
@@ -86,7 +86,7 @@ class ReporterContexts:
         registry.register(BindNodesCall(self.quorum, self.hot_set))
 
     def start_signing_embargo(self) -> None:
-        """Start a signing embargo, because another process has used nonces of the account."""
+        """Start a signing embargo after another process used the account's nonces."""
         store_signing_embargo(
             self.quorum, build_signing_embargo(self.quorum), self.account_context.actor
         )
@@ -111,7 +111,7 @@ class ReporterContexts:
             uow.bookmarks.delete(RESTORED)
 
     def build_dry_run_contexts(self, folder: Path) -> "ReporterContexts":
-        """Return the contexts of a dry run, which writes evidence to `folder`."""
+        """Build the contexts of a dry run, which writes evidence to `folder`."""
         contexts = self.with_account(build_dry_run_context(self.account_context))
         reporting, verifier = contexts.reporting, contexts.reporting.verifier
         return replace(
@@ -125,7 +125,7 @@ class ReporterContexts:
 
 
 def register_dispatch_calls(context: DispatchContext) -> None:
-    """Add the dispatcher's calls (starts, queue, downloads, probes, contests) to its registry."""
+    """Register the dispatcher's calls for starts, queue, downloads, probes and contests."""
     task_calls = (StartCall, StartGroupCall, QueueCall, DropCall, DownloadCall)
     call_types = (*task_calls, ProbeCall, EndProbeCall, SecondGroupCall, EndSecondGroupCall)
     for call_type in call_types:

@@ -1,4 +1,4 @@
-"""Lets contract accounts verify the signatures of read API clients, within limits.
+"""Verifies signatures by contract accounts for the read API, within rate limits.
 
 The account of a node may be a contract, which verifies signatures itself (ERC-1271). See
 docs/explanation/objections.md#nodes-that-are-contracts.
@@ -45,7 +45,7 @@ class ContractAccounts:
     def __init__(
         self, chain: ChainSection, store: Store, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Store the settings, without sending requests; `clock` is monotonic, in seconds."""
+        """Store the settings without sending requests; `clock` returns monotonic seconds."""
         self._chain = chain
         self._store = store
         self._bucket_by_account = ClientBuckets(_ACCOUNT_CALLS_PER_SECOND, _ACCOUNT_BURST, clock)

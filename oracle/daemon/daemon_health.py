@@ -1,4 +1,4 @@
-"""The health of the running daemon, kept in memory and changed only by the worker.
+"""The running daemon's health, kept in memory and changed only by the worker thread.
 
 `/readyz`, the metrics and the stored report (`health_reporter.py`) use the result of
 `DaemonHealth.build_report`; see docs/explanation/health.md.
@@ -107,19 +107,19 @@ class DaemonHealth:
         metrics.BLOCK.labels("folded").set(block.number)
 
     def record_contract_state(self, statistics: OutboxStatistics | None) -> None:
-        """Record the contract's state, or mark it as unknown if `statistics` is None."""
+        """Record the contract's state, or mark it as unknown for None."""
         self.contract = None if statistics is None else statistics.contract
 
     @property
     def chain_view(self) -> ChainView:
-        """The state of the chain as it was last observed; no request and no query is needed."""
+        """The last observed state of the chain, without requests or queries."""
         head = None if self._heads is None else self._heads.latest
         unknown_reason = "not checked by this process yet" if self.contract is None else None
         return ChainView(head, self.contract, unknown_reason)
 
     @property
     def lag_blocks(self) -> int | None:
-        """The number of blocks between the folded block and the head, or None if unknown."""
+        """The number of blocks from the folded block to the head, or None if unknown."""
         if self.newest_block is None or self.folded_block is None:
             return None
         return max(0, self.newest_block - self.folded_block.number)
@@ -133,7 +133,7 @@ class DaemonHealth:
         self._detail_by_condition.pop(condition, None)
 
     def build_report(self) -> HealthReport:
-        """Return all problems that are known, from memory only; callable from any thread."""
+        """Build a report of all known problems from memory; callable from any thread."""
         job_findings = [*self._list_failing_job_findings(), *self._list_silent_job_findings()]
         if self.leader is not None:
             # A standby does not index, because the leader already indexes into the same database.
@@ -175,7 +175,10 @@ class DaemonHealth:
         ]
 
     def _list_stalled_work_findings(self) -> list[HealthFinding]:
-        """Return a finding for each reason why indexing or sending stopped although jobs run."""
+        """Return a finding for each reason why indexing or sending has stopped.
+
+        The jobs themselves are running.
+        """
         findings = (
             [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
         )
@@ -225,7 +228,7 @@ class DaemonHealth:
         return findings
 
     def _list_untrusted_data_findings(self) -> list[HealthFinding]:
-        """Return findings about unverified or contradicted data."""
+        """Return findings about unverified or contradictory data."""
         findings = []
         if self.refusal_reason is not None:
             findings.append(
@@ -256,9 +259,10 @@ class DaemonHealth:
         return []
 
     def _describe_head_gap(self) -> str:
-        """Describe endpoints whose blocks are far above the other endpoints' blocks, or return "".
+        """Describe endpoints whose heads are far above those of all others.
 
-        If these endpoints have invented their blocks, nothing is published until they are removed.
+        The result is empty if there are none. If these endpoints have invented their blocks,
+        nothing is published until they are removed.
         """
         known_heads = sorted(
             (view.head, view.endpoint) for view in self.endpoints if view.head is not None

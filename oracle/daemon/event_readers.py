@@ -1,4 +1,4 @@
-"""Builds the reader of events from the settings, without importing code that uses the network."""
+"""Builds the event reader from the settings, without importing network code."""
 
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.profiles.event_reader import EventReader
@@ -8,7 +8,7 @@ from oracle.domain.events.network_events import NodeJoined, NodeUpdated
 
 
 def open_reader(config: Config) -> EventReader:
-    """Return the reader that turns logs and a feed's rows into events; contacts no endpoint.
+    """Create the reader that turns logs and feed rows into events.
 
     Raises:
         InputError: the profile of `[network]` cannot be read, or a contract in the profile has no
@@ -29,7 +29,7 @@ def open_reader(config: Config) -> EventReader:
 
 
 def _build_feed_reader(profile: Profile) -> RelayReader:
-    """Return the reader of the feed's rows.
+    """Build the reader of the feed's rows.
 
     The reader takes stakes from the feed only if no event of the chain's profile contains stakes.
     """

@@ -1,4 +1,4 @@
-"""The daemon's jobs for a feed, which poll new rows, reread old rows, and compare two feeds.
+"""The daemon's feed jobs, which poll new rows, reread old rows, and compare two feeds.
 
 A separate thread waits for each response, so that a slow feed does not delay indexing
 (docs/explanation/feed.md#polling).
@@ -43,7 +43,7 @@ _REREAD_PAGES = REREAD_ROWS + 1
 
 @dataclass(slots=True)
 class FeedJobs:
-    """The jobs that poll and recheck the feed, and their shared state.
+    """The jobs that poll and recheck the feed, with their shared state.
 
     `health.feed_fault` is set to the reason why the feed is unreliable. A tick waits for a
     response for at most `max_wait_seconds`, or without limit if it is None. `clock` returns
@@ -75,7 +75,7 @@ class FeedJobs:
         ]
 
     def poll_feed(self) -> TickFacts:
-        """Request new rows from the feed, or store the rows that arrived."""
+        """Request new rows from the feed, or store rows that have arrived."""
         try:
             feed_poll = self._fetch_new_rows()
             tick_facts = None if feed_poll is None else self._store_new_rows(feed_poll)
@@ -137,7 +137,7 @@ class FeedJobs:
         return self._has_more_rows and not self._has_seen_end
 
     def recheck_old_rows(self) -> TickFacts:
-        """Read old rows again, and compare rows with the second feed."""
+        """Reread old rows, and compare rows with the second feed."""
         with self.records.store.read_transaction() as uow:
             cursor = uow.feed.get_cursor()
         if cursor is None:
@@ -209,7 +209,7 @@ class FeedJobs:
 def _take_finished_poll(
     call: BackgroundCall[FeedPoll], max_wait_seconds: float | None
 ) -> FeedPoll | None:
-    """Return the poll of a finished background call, or None while the call is running."""
+    """Return the poll of a finished background call, or None while it is running."""
     call.wait_seconds = max_wait_seconds
     finished_call = call.take_finished_call()
     return None if finished_call is None else finished_call.result()
@@ -236,7 +236,7 @@ def open_feed_jobs(
 def _build_feed_client(
     feed: FeedSection, setting: Literal["url", "compare_url"]
 ) -> FeedClient | None:
-    """Return a client for the first or the second feed, or None if that feed is not configured."""
+    """Build a client of the first or second feed, or return None if it is not configured."""
     url = feed.url if setting == "url" else feed.compare_url
     if url is None:
         return None

@@ -1,4 +1,4 @@
-"""Reports the daemon's health to the database and to systemd, from separate threads.
+"""Reports the daemon's health to the database and to systemd from separate threads.
 
 Separate threads are needed because the worker may hang in a tick for a minute, and the stored
 health must show the cause before the tick ends. The reason why the daemon ended is stored as well,
@@ -45,7 +45,7 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(slots=True)
 class HealthReporter:
-    """Stores the health of this process, under the name with which it holds the lease."""
+    """Stores the health of this process under the name of the lease holder."""
 
     store: Store
     daemon_health: DaemonHealth
@@ -55,7 +55,7 @@ class HealthReporter:
     _checks_until_repeat: int = 0
 
     def start_reporting(self) -> None:
-        """Evaluate health once, and then start a thread that evaluates it repeatedly."""
+        """Evaluate health once, then start a thread that keeps evaluating it."""
         self._record_downtime()
         self.evaluate_health()
         threading.Thread(target=self._run_health_checks, name="health", daemon=True).start()
@@ -86,14 +86,14 @@ class HealthReporter:
         self._reported_health, self._checks_until_repeat = health, _REPEAT_CHECKS
 
     def _record_downtime(self) -> None:
-        """Record for a notice how long no daemon ran before this process."""
+        """Record how long no daemon ran before this process, for a notice."""
         with self.store.read_transaction() as uow:
             last_report = uow.health.get()
         if last_report is not None:
             self.daemon_health.downtime = describe_downtime(last_report)
 
     def record_daemon_end(self, failure: str | None) -> None:
-        """Stop reporting, and store the failure that ended the daemon, if there was one.
+        """Stop reporting, and store the failure that ended the daemon, if any.
 
         A failed write is tried once more, because checkpointing the write-ahead log may free space
         on a full disk.
@@ -114,7 +114,7 @@ class HealthReporter:
 
 
 def find_low_disk_space(folder: Path) -> HealthFinding | None:
-    """Return a finding if the disk of this folder is nearly full, else None."""
+    """Return a finding if the folder's disk is nearly full, else None."""
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes >= LOW_DISK_BYTES:
         return None
@@ -124,7 +124,10 @@ def find_low_disk_space(folder: Path) -> HealthFinding | None:
 
 
 def describe_downtime(last_report: ReportedHealth) -> str | None:
-    """Return the length and the cause of the downtime, or None after an orderly restart."""
+    """Return the length and the cause of the downtime.
+
+    The result is None after an orderly restart.
+    """
     if last_report.failure is None and last_report.age_seconds < _RESTART_SECONDS:
         return None
     end_reason = last_report.failure or (
@@ -140,7 +143,7 @@ def report_daemon_health(
     command: str,
     lease_failure: Callable[[], OracleError | None],
 ) -> Iterator[None]:
-    """Report health during the `with` block under the name of `command`; store why it ended.
+    """Report the health of `command` during the `with` block, and store why it ended.
 
     `lease_failure` returns why the lease was lost, or None if it is held.
     """
@@ -163,7 +166,7 @@ def report_daemon_health(
 def report_to_systemd(
     stuck_reason: Callable[[], str | None], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Notify systemd of readiness and of the stop, and send keep-alives in between.
+    """Notify systemd of readiness and stop, and send keep-alives in between.
 
     Without systemd, nothing is sent. A thread checks the worker and sends the keep-alives. If the
     worker is stuck, or the process gets no processor time, no keep-alive is sent, and systemd
@@ -193,7 +196,7 @@ def report_to_systemd(
 
 
 def _read_watchdog_seconds(environment: Mapping[str, str]) -> float | None:
-    """Return the watchdog period of this process in seconds, or None if there is none."""
+    """Return this process's systemd watchdog period in seconds, or None if there is none."""
     period_text = environment.get("WATCHDOG_USEC", "")
     watchdog_pid = environment.get("WATCHDOG_PID", "")
     if not period_text.isdecimal() or watchdog_pid not in {"", str(os.getpid())}:

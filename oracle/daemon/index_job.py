@@ -1,4 +1,4 @@
-"""The daemon's job that indexes blocks and updates the health of the index."""
+"""The daemon job that indexes blocks and updates the health of the index."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ UNCONFIRMED_SECONDS = 300.0
 
 @dataclass(slots=True)
 class IndexJob:
-    """Indexes one window per tick.
+    """Indexes one window of blocks per tick.
 
     `wait` waits for some seconds within a tick. It is set in a process that exits when everything
     is done (`run --once`), and None in a daemon, where another tick follows.
@@ -41,7 +41,7 @@ class IndexJob:
     _is_switch_checked: bool = False
 
     def run_tick(self) -> TickFacts:
-        """Repair or reread older blocks, index one window, or rewind after a fork."""
+        """Reread older blocks, index the next window of blocks, or rewind after a fork."""
         index = self.index
         with index.store.read_transaction() as uow:
             is_halted = uow.halts.find_halt_reason() is not None
@@ -71,7 +71,7 @@ class IndexJob:
         return self._wait_for_fork_confirmation()
 
     def _switch_rules_if_due(self) -> None:
-        """At the head, switch to the rules in force if the database was folded with other rules.
+        """At the head, switch to the rules in force if the database uses other rules.
 
         Raises:
             RulesSwitchedError: the database was switched.
@@ -86,14 +86,14 @@ class IndexJob:
             self.health.set_condition(Condition.RULES_NOT_FOLLOWED, refusal_reason)
 
     def _is_at_head(self) -> bool:
-        """Return whether the index is close enough to the head to build reports."""
+        """Return whether the index is close enough to the head for building reports."""
         lag_blocks = self.health.lag_blocks
         return lag_blocks is not None and lag_blocks <= get_max_header_depth(
             self.index.folder.hooks
         )
 
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
-        """Reread blocks that can be verified at a higher level.
+        """Reread blocks that can now be verified at a higher level.
 
         Returns the facts of the tick, and the error if no endpoint responded. Such an error does
         not stop indexing, because the endpoints may no longer have these old blocks. However,
@@ -143,7 +143,10 @@ class IndexJob:
         health.dispute = fork_watch.get_long_dispute(self.ingest.clock())
 
     def _wait_for_fork_confirmation(self) -> TickFacts:
-        """Wait, if `wait` is set, until a fork reported by one endpoint can be confirmed."""
+        """Wait until a fork that one endpoint reported can be confirmed.
+
+        Nothing is done if `wait` is None.
+        """
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
         seconds = self.ingest.fork_watch.get_seconds_until_poll(self.ingest.clock())

@@ -1,4 +1,4 @@
-"""Builds the jobs of the daemon, in the order of their first ticks."""
+"""Builds the daemon's jobs in the order of their first ticks."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -38,7 +38,7 @@ def open_jobs(
     exit_stack: ExitStack,
     wait: Callable[[float], object] | None = None,
 ) -> list[Job]:
-    """Return the configured jobs of the daemon in the order of their first ticks.
+    """Create the daemon's configured jobs in the order of their first ticks.
 
     `wait` waits for some seconds within a tick. It is set in a process that exits when everything
     is done (`run --once`), and None in a daemon. The former renews the lease by a job, and has no

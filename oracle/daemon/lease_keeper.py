@@ -1,4 +1,4 @@
-"""Acquires, renews and releases the lease, so that each database has only one writer.
+"""Acquires, renews and releases the lease that gives each database a single writer.
 
 Every command that writes runs within `hold_lease`, and the daemon within `keep_lease`. A process
 that only reads needs no lease. The daemon renews its lease on separate threads, because its worker
@@ -58,7 +58,7 @@ _DEAD_STATES = {"Z", "X"}
 
 
 class LeaseHeldError(FatalError):
-    """Another process holds the lease; a retry can succeed once that process has ended."""
+    """Another process holds the lease; a retry can succeed after that process ends."""
 
     def __init__(self, lease_state: LeaseState) -> None:
         super().__init__(
@@ -68,7 +68,7 @@ class LeaseHeldError(FatalError):
 
 
 def find_leader(lease_state: LeaseState) -> str | None:
-    """Return the name of the lease's holder, or None if the lease is free or its holder ended."""
+    """Return the name of the lease's holder, or None if no running process holds it."""
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
     if is_over or get_holder_state(lease_state.holder) is HolderState.GONE:
         return None
@@ -89,7 +89,7 @@ def acquire_lease(store: Store, command: str) -> int:
 
 @dataclass(slots=True)
 class HolderWatch:
-    """Detects a holder that has stopped renewing the lease, by this process's monotonic clock.
+    """Detects with a monotonic clock that the holder has stopped renewing the lease.
 
     The lease itself expires by the database's wall clock. If this clock is set back, a holder that
     has ended would keep the lease for longer without this check.
@@ -100,7 +100,7 @@ class HolderWatch:
     _seen_at: float = 0.0
 
     def has_stopped_renewing(self, lease_state: LeaseState) -> bool:
-        """Return whether the holder has not renewed the lease for a full lease period."""
+        """Return whether the holder has failed to renew the lease for a full lease period."""
         renewal = (lease_state.epoch, lease_state.until_ms)
         if renewal != self._last_renewal:
             self._last_renewal, self._seen_at = renewal, self.clock()
@@ -110,7 +110,7 @@ class HolderWatch:
 def try_acquire_lease(
     store: Store, command: str, watch: HolderWatch | None = None
 ) -> tuple[int | None, LeaseState]:
-    """Try to acquire the lease; return the new epoch (or None), and the previous lease state.
+    """Try to acquire the lease, and return the new epoch (or None) and the previous state.
 
     If another process holds the lease, the epoch is None and nothing is written, so a standby may
     call this function often. `watch` also detects by a monotonic clock that the holder has stopped
@@ -154,7 +154,7 @@ def try_acquire_lease(
 
 
 def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
-    """Terminate the transaction of a stalled writer; return a text for the error message."""
+    """Terminate the transaction of a stalled writer, and return a text for the error message."""
     try:
         with store.read_transaction() as uow:
             if uow.lease.terminate_stalled_writer(STALLED_SECONDS):
@@ -170,7 +170,7 @@ def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
 
 
 def renew_held_lease(store: Store, epoch: int) -> None:
-    """Extend the lease by another lease period.
+    """Renew the lease for another lease period.
 
     Raises:
         FatalError: another process has taken over; this process must stop writing.
@@ -181,7 +181,7 @@ def renew_held_lease(store: Store, epoch: int) -> None:
 
 
 class LeaseKeeper:
-    """Renews the lease until stopped; calls `on_lost` once if the lease is lost.
+    """Renews the lease until stopped, and calls `on_lost` once if the lease is lost.
 
     One thread renews the lease, and may hang if the database does not respond. The other thread
     watches the renewals and the work, because a holder that makes no progress must not keep
@@ -267,7 +267,7 @@ class LeaseKeeper:
 
 
 def _assume_not_stuck() -> str | None:
-    """Return None, because the progress of the work is not watched."""
+    """Return None, because this work's progress is not watched."""
 
 
 @contextmanager
@@ -277,12 +277,13 @@ def keep_lease(
     on_lost: Callable[[], None],
     stuck_reason: Callable[[], str | None] = _assume_not_stuck,
 ) -> Iterator[LeaseKeeper]:
-    """Renew the lease during the daemon's work, release it at the end, and yield the keeper.
+    """Renew the lease during the daemon's work, and release it at the end.
 
-    `on_lost` is called from a thread if the lease is lost. A lost lease is not released, because
-    the database may not respond. `stuck_reason` returns why the work makes no progress, or None.
-    If it returns a reason, the lease is released early, so that a standby can take over. If the
-    stuck thread continues later, its writes carry an old epoch and fail.
+    The lease keeper is yielded. `on_lost` is called from a thread if the lease is lost. A lost
+    lease is not released, because the database may not respond. `stuck_reason` returns why the
+    work makes no progress, or None. If it returns a reason, the lease is released early, so that a
+    standby can take over. If the stuck thread continues later, its writes carry an old epoch and
+    fail.
 
     Raises:
         FatalError: the lease was lost, it could not be renewed for too long, or the work is stuck;
@@ -305,9 +306,10 @@ def keep_lease(
 
 @contextmanager
 def hold_lease(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease while a command runs, and yield its epoch; a long command must renew it.
+    """Hold the lease while a command runs, and yield its epoch.
 
-    Every write checks the epoch. If the lease cannot be released at the end, it expires by itself.
+    A long command must renew the lease. Every write checks the epoch. If the lease cannot be
+    released at the end, it expires by itself.
 
     Raises:
         LeaseHeldError: another process holds the lease; the message names the holder.
@@ -320,7 +322,7 @@ def hold_lease(store: Store, command: str) -> Iterator[int]:
 
 
 def _release_lease(store: Store, epoch: int) -> None:
-    """Release the lease, so that the next process need not wait; log a failure."""
+    """Release the lease, so that the next process need not wait; only log a failure."""
     try:
         with store.transaction() as uow:
             uow.lease.release(epoch)
@@ -329,7 +331,7 @@ def _release_lease(store: Store, epoch: int) -> None:
 
 
 class HolderState(Enum):
-    """The state of a lease holder's process; UNKNOWN means that the process may still run."""
+    """The state of a lease holder's process; UNKNOWN means that it may still be running."""
 
     ALIVE = "lives"
     GONE = "gone"
@@ -337,7 +339,7 @@ class HolderState(Enum):
 
 
 def build_holder_name(command: str) -> str:
-    """Return the name of this process for the lease: `run on host, process 123 (…)`."""
+    """Build this process's name as a lease holder: `run on host, process 123 (…)`."""
     name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
     namespace = _read_namespace_digest()
     process_stat = _read_process_stat(os.getpid())
@@ -374,7 +376,7 @@ def get_holder_state(holder: str | None) -> HolderState:
 
 
 def _read_namespace_digest() -> str | None:
-    """Return a digest of host, boot and namespaces, or None if they cannot be read.
+    """Return a digest of host, boot and namespaces, or None if they are unreadable.
 
     The numbers of two processes can be compared only if both have the same digest.
     """
@@ -396,7 +398,7 @@ def _read_namespace_digest() -> str | None:
 
 
 def _read_process_stat(pid: int) -> tuple[str, int] | None:
-    """Return the state and the start ticks of a process, or None if they cannot be read."""
+    """Return the state and start ticks of a process, or None if they are unreadable."""
     try:
         # The kernel puts parentheses around the process name, which may itself contain any
         # character, even parentheses.
@@ -408,7 +410,7 @@ def _read_process_stat(pid: int) -> tuple[str, int] | None:
 
 
 def _has_single_thread(pid: int) -> bool:
-    """Return whether the main thread is the only thread of a process."""
+    """Return whether a process has no thread besides its main thread."""
     try:
         return [thread.name for thread in (_PROC / str(pid) / "task").iterdir()] == [str(pid)]
     except OSError:

@@ -1,4 +1,4 @@
-"""Runs the daemon from start to end: opens its components, checks them, and runs the jobs."""
+"""Runs the daemon from start to end: opens and checks its components, and runs its jobs."""
 
 from contextlib import ExitStack
 
@@ -39,7 +39,7 @@ from oracle.telemetry.logger import get_logger
 def run_daemon(
     config: Config, permissions: SendPermissions, stop: StopSignal, *, is_standby: bool
 ) -> None:
-    """Index, report, dispatch and serve until `stop` is set, in one process with one lease.
+    """Index, report, dispatch and serve in one process with one lease, until `stop` is set.
 
     Raises:
         LeaseHeldError: another process leads, and this process is no standby.
@@ -60,7 +60,7 @@ def run_daemon(
 
 
 def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
-    """Open all components, beginning with those that can fail, and run the jobs until the end."""
+    """Open all components, starting with those that may fail, and run the jobs."""
     stop, health, exit_stack = process.stop, process.health, process.exit_stack
     records = open_existing_records(process)
     exit_stack.enter_context(report_to_systemd(health.liveness.find_stuck_reason))
@@ -96,7 +96,7 @@ def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
 
 
 def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) -> Cursor | None:
-    """Index to the newest block, send all due transactions, and return the last folded block.
+    """Index up to the newest block, send all due transactions, and return the last folded block.
 
     A signal ends the run between ticks.
 

@@ -1,4 +1,4 @@
-"""The daemon's jobs that verify the index: repair, reread, audit and comparison of samples."""
+"""The daemon jobs that verify the index: repairs, rereads, audits and sample comparisons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ _BACKOFF_SECONDS = 60.0
 
 
 def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str | None:
-    """Return why some blocks must not be used yet, or None if all blocks may be used.
+    """Return why some blocks must not be used yet, or None if all may be used.
 
     Blocks must not be used if they came only from endpoints that were proven wrong, if two
     endpoints disagree about them, if no second provider has confirmed them, if the required proof
@@ -88,7 +88,7 @@ def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str 
 
 @dataclass(slots=True)
 class MaintenanceJobs:
-    """The jobs that audit, reread and check indexed blocks, and the state shared with indexing.
+    """The jobs that audit, reread and check indexed blocks, with state shared with indexing.
 
     The jobs require the lease. A tick waits for a response of an endpoint for at most
     `max_wait_seconds`, or without limit if it is None. A long tick marks its progress in `health`,
@@ -127,7 +127,10 @@ class MaintenanceJobs:
         return None if reread_result is None else _describe_reread(reread_result)
 
     def find_unreportable_state_reason(self) -> str | None:
-        """Return why no report may be based on the folded state yet, or None if it may."""
+        """Return why no report may be based on the folded state yet.
+
+        The result is None if reports may be based on it.
+        """
         index = self.index
         with index.store.read_transaction() as uow:
             fault = find_fault_blocking_publication(uow)
@@ -194,7 +197,7 @@ class MaintenanceJobs:
         return None if audit_result is None else _describe_audit(audit_result)
 
     def _get_min_audit_blocks(self) -> int:
-        """Return the minimum number of new blocks for an audit by a second endpoint.
+        """Return how many new blocks an audit by a second endpoint needs at least.
 
         If headers prove the logs, only whole windows are audited. Otherwise the audit is the only
         verification, so blocks are audited sooner. A process that runs once audits all blocks.
@@ -252,7 +255,7 @@ class MaintenanceJobs:
         return None
 
     def check_counters(self) -> TickFacts:
-        """Compare the contracts' counters with the indexed counts."""
+        """Compare the contracts' own counters with the indexed counts."""
         if self.ingest.heads is None or not self.scope_backfill.is_complete:
             return None
         if not self.counters.background_call.is_pending:

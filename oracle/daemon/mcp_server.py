@@ -1,4 +1,4 @@
-"""Serves the read API to AI assistants (MCP), with one JSON-RPC message in each line.
+"""Serves the read API to AI assistants over MCP, with one JSON-RPC message per line.
 
 The paths of the read API are read from this process or from a server.
 
@@ -44,14 +44,14 @@ _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS = -32700, -32600, -3
 
 
 class ApiResponse(NamedTuple):
-    """The status and the body of a response."""
+    """The status and body of a response."""
 
     status: int
     body: bytes
 
 
 class ApiAccess(Protocol):
-    """Reads a path of the read API."""
+    """Access to the paths of a read API."""
 
     def read(self, path: str) -> ApiResponse:
         """Return the API's response, or a 503 response with the reason if there is none."""
@@ -59,13 +59,13 @@ class ApiAccess(Protocol):
 
 
 class LocalApi:
-    """The read API of this process, called without a socket."""
+    """Access to this process's read API, without a socket."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     def read(self, path: str) -> ApiResponse:
-        """Return the read API's response to a GET of this path."""
+        """Return this read API's response to a GET request for the path."""
         return asyncio.run(self._call(path))
 
     async def _call(self, path: str) -> ApiResponse:
@@ -98,10 +98,10 @@ class LocalApi:
 
 
 class RemoteApi:
-    """The read API of a server."""
+    """Access to the read API of a server."""
 
     def __init__(self, url: str) -> None:
-        """Create a client of the read API at `url`; raise InputError if it is not a URL."""
+        """Create a client of the read API at `url`; raise InputError if it is not a valid URL."""
         self._name = redact_url(url, ("http", "https"), "--url")
         self._http = BoundedHttp(url, name=self._name, max_bytes=MAX_RESPONSE_BYTES)
 
@@ -110,7 +110,7 @@ class RemoteApi:
         self._http.close()
 
     def read(self, path: str) -> ApiResponse:
-        """Return the server's response, or a 503 response if there is no complete response."""
+        """Return the server's response, or a 503 response if none was received completely."""
         try:
             response = self._http.get(path, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
         except RpcError as error:
@@ -121,7 +121,7 @@ class RemoteApi:
 
 
 class Tool(NamedTuple):
-    """A tool of the protocol; `argument` is its only parameter (a part of `path`), or None."""
+    """An MCP tool; `argument` is its only parameter (a part of `path`), or None."""
 
     path: str
     description: str
@@ -157,7 +157,7 @@ TOOLS = {
 
 
 class InvalidCallError(Exception):
-    """The call names no tool, or its arguments do not match the tool's parameters."""
+    """A call names an unknown tool, or its arguments do not match the tool's parameters."""
 
 
 def list_tools() -> list[dict[str, Any]]:
@@ -221,7 +221,7 @@ def _mark_untrusted_response(body: bytes) -> str:
 
 
 def mark_untrusted_texts(value: object, field: str = "") -> object:
-    """Return decoded JSON with each untrusted text wrapped in an object with one key."""
+    """Return decoded JSON in which each untrusted text is wrapped in an object with one key."""
     if isinstance(value, dict):
         return {key: mark_untrusted_texts(item, key) for key, item in value.items()}
     if isinstance(value, list):
@@ -232,7 +232,7 @@ def mark_untrusted_texts(value: object, field: str = "") -> object:
 
 
 def serve_messages(api: ApiAccess, requests: Iterable[str], responses: TextIO) -> None:
-    """Answer each request, in order, until the client closes the stream."""
+    """Answer each request in order until the client closes the stream."""
     for line in requests:
         if not line.strip():
             continue
@@ -243,7 +243,7 @@ def serve_messages(api: ApiAccess, requests: Iterable[str], responses: TextIO) -
 
 
 def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
-    """Return the response to a message, or None if it is a notification."""
+    """Return the response to a request, or None for a notification."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -264,9 +264,10 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
 
 
 def _is_request(message: object) -> bool:
-    """Return whether a message is a request or notification whose id is a string or an integer.
+    """Return whether a message is a valid request or notification.
 
-    An id with a fraction or an exponent may be infinite, which is not JSON.
+    An id must be a string or an integer. An id with a fraction or an exponent may be infinite,
+    which is not JSON.
     """
     return (
         isinstance(message, dict)
@@ -276,7 +277,7 @@ def _is_request(message: object) -> bool:
 
 
 def _dispatch_method(api: ApiAccess, method: str, params: object) -> dict[str, Any] | None:
-    """Return the result of a method, or None for an unknown method."""
+    """Return the result of calling a protocol method, or None if the method is unknown."""
     if not isinstance(params, dict):
         raise InvalidCallError("params: expected an object")
     if method == "initialize":

@@ -1,4 +1,4 @@
-"""The daemon's job that delivers notices and heartbeats, and the targets of `[[notify]]`.
+"""The daemon job that delivers notices and heartbeats, and the targets of `[[notify]]`.
 
 The targets are built in this module, so that the modules that read settings import no HTTP client.
 """
@@ -29,7 +29,7 @@ _MIN_SECRET_LENGTH = 16
 def open_notify_job(
     records: Records, ingest: IngestState, health: DaemonHealth, *, is_daemon: bool
 ) -> Job:
-    """Return the job that delivers notices.
+    """Create the job that delivers notices.
 
     With `is_daemon`, a tick waits only a moment for the response of a target, and the next tick
     takes a late response. Otherwise (`run --once`), the tick waits until the response arrives.
@@ -63,7 +63,7 @@ def open_notify_job(
 
 
 def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
-    """Return the deliveries to owners who subscribed, or None if `[subscriptions]` is off.
+    """Create the deliveries to subscribed owners, or return None if subscriptions are off.
 
     Raises:
         InputError: Apprise is missing, or rejects the URL of the mail server.
@@ -80,7 +80,7 @@ def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
 def open_notification_targets(
     sections: Sequence[NotifySection], clock: Callable[[], float]
 ) -> list[Target]:
-    """Return the configured notification targets.
+    """Create the configured notification targets.
 
     `clock` returns unix seconds.
 

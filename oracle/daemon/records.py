@@ -17,7 +17,7 @@ from oracle.store.database import Store, UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The settings, the rule set of `[rules]`, and a database whose schema matches the code."""
+    """The settings, the rule set, and a database whose schema matches the code."""
 
     config: Config
     rules: Rules
@@ -25,17 +25,17 @@ class Records:
 
     @property
     def report_settings(self) -> ReportSettings:
-        """The settings of `[oracle]` that determine the content of a report."""
+        """The settings of `[oracle]` that determine what a report contains."""
         return build_report_settings(self.config.oracle, self.rules)
 
     @property
     def dispatch_settings(self) -> DispatchSettings | None:
-        """The dispatcher's settings of `[dispatch]`, or None if no nodes are drawn."""
+        """The dispatcher's settings in `[dispatch]`, or None if no nodes are drawn."""
         return build_dispatch_settings(self.config.dispatch, self.rules)
 
 
 def build_configured_rules(config: Config) -> Rules:
-    """Return the configured rule set with its changes, or the rules that replaced it."""
+    """Build the configured rule set with its changes, or the rules that replaced it."""
     return config.rules.switched_rules or config.rules.build_rule_set()
 
 
@@ -61,10 +61,10 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
 
 
 def _check_configured_identity(uow: UnitOfWork, config: Config) -> None:
-    """Check the identity of the database, except for the genesis block, which needs an endpoint.
+    """Check the database's identity except for the genesis block.
 
-    With another contract, for example, no stored log would be decoded, and the output of a command
-    would be empty.
+    Reading the genesis block requires an endpoint. With another contract, for example, no stored
+    log would be decoded, and the output of a command would be empty.
     """
     stored_identity = uow.identity.get()
     if stored_identity is not None:
@@ -82,14 +82,14 @@ def _check_configured_identity(uow: UnitOfWork, config: Config) -> None:
 
 
 def get_configured_contracts(config: Config) -> tuple[dict[str, Address], Address | None]:
-    """Return the contracts of `[network]` by name, and the oracle contract, if there is one."""
+    """Return the network's contracts by name, and the oracle contract, if any."""
     contracts = {name: Address(address) for name, address in config.network.contracts.items()}
     return contracts, Address(config.oracle.address) if config.oracle.address else None
 
 
 @contextmanager
 def open_folded_records(config: Config) -> Iterator[Records]:
-    """Open the database for a command that reads folded state, and check that the rules match it.
+    """Open a database of folded state, and check that its rules are the configured rules.
 
     Raises:
         InputError: the database cannot be opened (see `open_records`), or its state was folded

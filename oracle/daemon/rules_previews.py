@@ -1,4 +1,4 @@
-"""Computes previews of other rules, in a worker process of the daemon or in a command.
+"""Computes previews of other rules in a worker process of the daemon or in a command.
 
 The worker only reads the database, so it does not delay the daemon's writes. It keeps its state
 and its results in files below `rules.announced_folder`.
@@ -64,7 +64,7 @@ _SUBJECTS_PER_QUERY = 500
 def update_previews(
     records: Records, reader: EventReader
 ) -> list[tuple[OtherRules, RulesPreview]]:
-    """Fold the final blocks under the rules in force and all other rules, and store the previews.
+    """Fold the final blocks under the current and all other rules, and store the previews.
 
     Nothing is done if there are no other rules, or if there is no final block. If rows were
     repaired meanwhile, nothing is stored, and the next run folds the repaired rows.
@@ -114,7 +114,7 @@ def update_previews(
 
 
 def _delete_other_previews(folder: Path, other_rules: list[OtherRules]) -> None:
-    """Delete the previews of rules that are neither announced nor configured as shadow rules."""
+    """Delete the previews of rules that are no longer announced or configured as shadow rules."""
     kept_paths = {build_preview_path(folder, other_set.rules) for other_set in other_rules}
     for path in folder.glob("*.json"):
         if path not in kept_paths:
@@ -130,7 +130,7 @@ def _fold_shadow_rules(
 
 
 def _get_block_time(store: Store, shadow_fold: ShadowFold, block: int) -> int:
-    """Return a block's time, or the time of the last event if the header is missing."""
+    """Return a block's time, or the time of the last event if its header is missing."""
     with store.read_transaction() as uow:
         stored_block = find_stored_block(uow, block)
     last_event = shadow_fold.fold.last
@@ -140,10 +140,11 @@ def _get_block_time(store: Store, shadow_fold: ShadowFold, block: int) -> int:
 
 
 def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
-    """Start a process that updates the previews once; its exit code is 1 on failure.
+    """Start a process that updates the previews once.
 
-    The process ends early if its stdin is closed. The settings are sent through this pipe, because
-    the environment of the process contains no key.
+    The exit code of the process is 1 on failure. The process ends early if its stdin is closed.
+    The settings are sent through this pipe, because the environment of the process contains no
+    key.
     """
     worker = start_worker_process(
         "oracle.daemon.rules_previews",
@@ -158,7 +159,7 @@ def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
 
 
 def run_preview_worker() -> None:
-    """Update the previews with the settings that are sent to stdin."""
+    """Read the settings from stdin, and update the previews with them."""
     # The parent process handles SIGINT and closes the stdin of this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     request_frame = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
@@ -180,7 +181,7 @@ def run_preview_worker() -> None:
 
 
 def _exit_on_stdin_eof() -> None:
-    """End this process at once when its parent has ended.
+    """Exit this process at once when its parent process ends.
 
     This is safe at any point, because files are replaced atomically.
     """
@@ -192,7 +193,7 @@ def _exit_on_stdin_eof() -> None:
 
 @dataclass(slots=True)
 class PreviewJob:
-    """Starts preview workers when due, and stores notices for nodes that other rules would harm.
+    """Starts preview workers when due, and stores notices for nodes that new rules would harm.
 
     `shadow_rules` are the rules of `[[shadow]]` as the daemon read them at its start.
     """
@@ -202,7 +203,7 @@ class PreviewJob:
     _worker: "subprocess.Popen[bytes] | None" = None
 
     def tick(self) -> TickFacts:
-        """Store the last run's notices, and start the next run if there are other rules."""
+        """Store the notices of the last run, and start the next run if there are other rules."""
         if self._worker is not None:
             exit_code = self._worker.poll()
             if exit_code is None:
@@ -222,7 +223,7 @@ class PreviewJob:
         return None
 
     def stop(self) -> None:
-        """End the worker; the next run continues from its files."""
+        """End the worker process; the next run continues from the files it wrote."""
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.terminate()
@@ -245,7 +246,10 @@ class PreviewJob:
 
 
 def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
-    """Return the job that keeps the previews up to date; `exit_stack` ends the worker process."""
+    """Create the job that keeps the previews up to date.
+
+    `exit_stack` ends the worker process.
+    """
     preview_job = PreviewJob(index, read_shadow_rules(index.config))
     exit_stack.callback(preview_job.stop)
     return Job("previews", PREVIEW_SECONDS, preview_job.tick)
@@ -254,10 +258,10 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
 def build_rule_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
-    """Return notices for nodes that announced rules would harm and that have no notice yet.
+    """Build notices for nodes that announced rules would harm.
 
-    A node is harmed if its kickout becomes due, if it becomes excluded, or if it loses ten places
-    in the ranking.
+    Nodes that already have such a notice are left out. A node is harmed if its kickout becomes
+    due, if it becomes excluded, or if it loses ten places in the ranking.
     """
     entry_by_subject = {
         f"rules:{other_set.name}:{entry.node}": entry

@@ -1,4 +1,4 @@
-"""Switches the daemon to rules that have come into force, or back to old rules after a reorg.
+"""Switches the daemon to rules that came into force, or back to old rules after a reorg.
 
 The switch folds the database again. Afterwards the daemon opens all its components again
 (`daemon.main_loop`). See docs/how-to/change-the-rules.md#the-switch.
@@ -30,12 +30,12 @@ from oracle.telemetry.logger import get_logger
 
 
 class RulesSwitchedError(OracleError):
-    """The database was folded with other rules, so the daemon must open its components again."""
+    """The database was folded with other rules; the daemon must open its components again."""
 
 
 @dataclass(slots=True)
 class RulesSwitcher:
-    """Switches a database that was folded with other rules to the rules in force at the cursor.
+    """Switches the database to the rules in force at the cursor.
 
     `mark_progress` is called while the logs are folded. After a refusal, this process does not try
     the same rules again, except if only their preview was missing.
@@ -51,7 +51,7 @@ class RulesSwitcher:
         self._own_hash = compute_rules_hash(self.index.config, self.index.reader)
 
     def switch_rules_if_due(self) -> str | None:
-        """Switch to the rules in force if they differ; return why the switch is impossible.
+        """Switch to the rules in force if they differ, or return why this is impossible.
 
         The result is None if no switch is needed.
 
@@ -90,7 +90,7 @@ class RulesSwitcher:
     def _prepare_switch(
         self, uow: UnitOfWork, changes: RulesChanges, rules_hash: Hash
     ) -> RulesSwitch:
-        """Run every check that needs no fold, and return the switch to the rules in force.
+        """Run all checks that need no fold, and return the switch to the rules in force.
 
         Raises:
             RulesSwitchRefusedError: an operator has to change the rules.
@@ -126,7 +126,7 @@ class RulesSwitcher:
 
 
 def get_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
-    """Return the rules with this hash, from the database or from an announcement.
+    """Return the rules with this hash from the database or from an announcement.
 
     Raises:
         RulesSwitchRefusedError: this host does not have the rules, or the settings do not fit
@@ -156,7 +156,7 @@ def get_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
 
 
 def has_known_rules(index: Index, rules_hash: Hash) -> bool:
-    """Return whether the daemon can switch to the rules with this hash without an operator."""
+    """Return whether the daemon can switch to the rules with this hash by itself."""
     with index.store.read_transaction() as uow:
         try:
             get_known_rules(index, uow, rules_hash)

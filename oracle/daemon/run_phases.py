@@ -1,4 +1,4 @@
-"""The phases of `run` before its jobs: wait for an endpoint, acquire the lease, run the checks."""
+"""The phases of `run` before its jobs: waiting for an endpoint, acquiring the lease, checks."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 def open_existing_records(process: DaemonProcess) -> Records | None:
-    """Open the database, or return None if the database is empty.
+    """Open the database, or return None if it is empty.
 
     Raises:
         InputError: the database's schema does not match the code.
@@ -74,7 +74,7 @@ def wait_for_index(
     records: Records | None,
     retry: Callable[[Callable[[], ChainSource]], ChainSource] | None = None,
 ) -> Index | None:
-    """Open the index and wait until an endpoint answers; return None if `stop` was set first.
+    """Open the index and wait until an endpoint answers, or return None if stopped before.
 
     `records` is None if the database is empty. Its tables are then created as soon as an endpoint
     has proven to serve the configured chain. `retry` repeats a request until an endpoint answers.
@@ -111,7 +111,7 @@ def acquire_lease_or_wait(
     *,
     is_standby: bool,
 ) -> int | None:
-    """Acquire the lease and return its epoch, or None if `stop` was set first.
+    """Acquire the lease and return its epoch, or return None if stopped before.
 
     A standby checks the contract and then waits until the leader has ended. Any other process
     waits for the lease to expire, and only if the holder may have ended already.
@@ -145,7 +145,7 @@ def acquire_lease_or_wait(
 def _wait_for_lease(
     process: DaemonProcess, index: Index, previous_state: LeaseState | None
 ) -> int | None:
-    """Wait until the lease can be acquired, acquire it, and return its epoch.
+    """Wait for the lease, acquire it, and return its epoch.
 
     The lease can be acquired if it is free or expired, or if its holder has ended. A job of the
     daemon waits, so that failures appear in the log, in the metrics and at `/readyz`. The result
@@ -188,7 +188,7 @@ def _wait_for_lease(
 def raise_if_holder_alive(
     lease_state: LeaseState, previous_state: LeaseState | None = None
 ) -> None:
-    """Raise an error if the holder's process runs on this host or has just renewed the lease.
+    """Raise an error if the lease holder is running on this host or just renewed the lease.
 
     Raises:
         LeaseHeldError: the holder is alive.
@@ -230,10 +230,10 @@ def retry_until_answered(
 def retry_request(
     process: DaemonProcess, request: Callable[[], T], index: Index | None
 ) -> T | None:
-    """Repeat `request` until an endpoint answers, and return its result; None on `stop`.
+    """Repeat `request` until an endpoint answers, and return its result.
 
-    A job of the daemon sends the request, so that failures appear in the log, in the metrics and
-    at `/readyz`.
+    The result is None if `stop` was set first. A job of the daemon sends the request, so that
+    failures appear in the log, in the metrics and at `/readyz`.
     """
     stop = process.stop
     results = list[T]()
@@ -255,7 +255,7 @@ def retry_request(
 def make_reporter_opener(
     process: DaemonProcess, index: Index, open_key: OpenKey
 ) -> Callable[[], Reporter]:
-    """Return a function that opens the reporter at its first call, and always returns it."""
+    """Return a function that opens the reporter once and then returns the same reporter."""
 
     @cache
     def open_cached_reporter() -> Reporter:
@@ -330,7 +330,7 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
 
 
 def log_shared_addresses(chain: ChainSection) -> None:
-    """Log which endpoints share an IP address; DNS is queried in the background."""
+    """Look up the endpoints' IP addresses in the background, and log which are shared."""
 
     def log_warnings() -> None:
         for warning in list_shared_address_warnings(chain.endpoints, chain.providers):
@@ -340,7 +340,7 @@ def log_shared_addresses(chain: ChainSection) -> None:
 
 
 def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
-    """Log the start of the jobs, with the addresses of the listeners."""
+    """Log that the jobs have started, and the listeners' addresses."""
     get_logger().info(
         "daemon_started",
         version=__version__,
@@ -355,7 +355,7 @@ def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[st
 
 @contextmanager
 def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
-    """Run the index job at each new head of `[chain] websocket`, if one is configured."""
+    """Run the index job at each new head from the websocket, if one is configured."""
     websocket_url = index.config.chain.websocket
     if websocket_url is None:
         yield
@@ -380,7 +380,7 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
 
 def get_verified_final_cursor(index: Index, senders: Senders) -> Cursor | None:
-    """Return the last folded block after checking that the result of `run --once` is final.
+    """Return the last folded block after checking the outcome of `run --once`.
 
     Raises:
         FatalError: the index is halted, or contains blocks that are not verified.

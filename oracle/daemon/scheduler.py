@@ -49,7 +49,7 @@ TickFacts = Mapping[str, object] | None
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One of the daemon's jobs.
+    """A job of the daemon.
 
     `tick` does a small part of the work and returns log fields, or None if there was nothing to
     do. After None, the next tick follows in `every_seconds`, or earlier if `estimate_wait` returns
@@ -64,7 +64,7 @@ class Job:
 
 @dataclass(slots=True)
 class JobLiveness:
-    """Records for other threads when each job last ran, in seconds of `clock`."""
+    """Records when each job last ran, in seconds of `clock`, for other threads."""
 
     clock: Clock
     _last_tick_at: dict[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
-        """Monitor, from now on, the ticks of these jobs instead of those of the previous jobs."""
+        """Start monitoring the ticks of these jobs, and stop monitoring the previous jobs."""
         for job in jobs:
             self.mark_tick(job.name)
         self._max_silence_by_job = {
@@ -85,12 +85,12 @@ class JobLiveness:
         self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
-        """Record progress within a long tick, so that waiting jobs do not count as silent."""
+        """Record progress during a long tick, so that waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
         self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 
     def find_stuck_reason(self) -> str | None:
-        """Return why the worker counts as stuck, or None while it makes progress."""
+        """Return why the worker counts as stuck, or None if it is making progress."""
         if not self._max_silence_by_job or self._progressed_at is None:
             return None
         silent_seconds = self.clock() - self._progressed_at
@@ -99,18 +99,21 @@ class JobLiveness:
         return f"the daemon's worker has made no progress for {silent_seconds:.0f} s"
 
     def record_failure(self, name: str, reason: str) -> int:
-        """Record a failed tick that is retried; return the number of consecutive failures."""
+        """Record a failed tick, and return the number of consecutive failures.
+
+        The tick is retried.
+        """
         previous_failures, _ = self._failures_by_job.get(name, (0, ""))
         self._failures_by_job[name] = (previous_failures + 1, reason)
         return previous_failures + 1
 
     def record_success(self, name: str) -> int:
-        """Record a successful tick; return the number of consecutive failures before it."""
+        """Record a successful tick, and return how many consecutive failures preceded it."""
         previous_failures, _ = self._failures_by_job.pop(name, (0, ""))
         return previous_failures
 
     def get_failing_jobs(self) -> dict[str, tuple[int, str]]:
-        """Return the jobs whose last tick failed, each with its failure count and last reason."""
+        """Return the jobs whose last tick failed, with the failure count and the last reason."""
         return dict(self._failures_by_job)
 
     def get_silent_jobs(self) -> list[str]:
@@ -123,12 +126,12 @@ class JobLiveness:
         ]
 
     def stop_monitoring_jobs(self) -> None:
-        """Stop monitoring ticks, because the worker has ended."""
+        """Stop monitoring ticks after the worker has ended."""
         self._max_silence_by_job = {}
 
 
 class Timetable:
-    """Schedules when each job runs next; the job that has been due the longest runs first.
+    """Schedules when each job runs next; the most overdue job runs first.
 
     A job is due one period after the start of its last tick. If a job is brought forward during
     its own tick, once or more often, it runs one more tick.
@@ -142,7 +145,7 @@ class Timetable:
         self._is_closed = False
 
     def bring_job_forward(self, name: str, wait_seconds: float = 0.0) -> None:
-        """Make the job due within `wait_seconds`; callable from any thread.
+        """Make a job due within `wait_seconds`; callable from any thread.
 
         Jobs that are already due still run before it.
         """
@@ -158,7 +161,7 @@ class Timetable:
             self._changed.notify()
 
     def wait_for_job(self) -> Job | None:
-        """Wait until a job is due and return it, or return None once the timetable is closed."""
+        """Wait until a job is due and return it, or return None if the timetable is closed."""
         with self._changed:
             while not self._is_closed:
                 now = self._clock()
@@ -172,26 +175,28 @@ class Timetable:
 
 
 class Waker:
-    """Brings a job forward from any thread; it has no effect while no jobs run."""
+    """Brings jobs forward from any thread, and has no effect while no jobs run."""
 
     def __init__(self) -> None:
         self._timetable: Timetable | None = None
 
     def wake_job(self, name: str) -> None:
-        """Make the named job due now instead of at the end of its period."""
+        """Make the named job due now, before the end of its period."""
         timetable = self._timetable
         if timetable is not None:
             timetable.bring_job_forward(name)
 
     def attach_timetable(self, timetable: Timetable | None) -> None:
-        """Set the timetable whose jobs can be woken, or remove it with None."""
+        """Set the timetable whose jobs can be woken; None removes it."""
         self._timetable = timetable
 
 
 def run_jobs(
     jobs: Sequence[Job], stop: threading.Event, liveness: JobLiveness, waker: Waker | None = None
 ) -> None:
-    """Run every job until `stop` is set; `waker` lets other threads run a job early.
+    """Run every job repeatedly until `stop` is set.
+
+    With `waker`, other threads can run a job early.
 
     Raises:
         Exception: any error of a job other than TransientError.
@@ -233,10 +238,10 @@ def run_jobs(
 def run_until_idle(
     jobs: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic
 ) -> None:
-    """Run every job until no job has work left; `stop` ends the run after the current tick.
+    """Run every job until no job has work left.
 
-    While one job has work, the other jobs still run at their intervals, so that the lease is
-    renewed during a long backfill.
+    `stop` ends the run after the current tick. While one job has work, the other jobs still run at
+    their intervals, so that the lease is renewed during a long backfill.
 
     Raises:
         Exception: any error of a job, because there is no next tick.
@@ -265,7 +270,10 @@ def run_until_idle(
 
 
 def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
-    """Run one tick; return the seconds until the next tick, or None for the job's period."""
+    """Run one tick, and return the seconds until the next tick.
+
+    The result is None if the job's usual period applies.
+    """
     try:
         tick_facts = run_measured_tick(job)
     except TransientError as error:
@@ -284,7 +292,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
 
 
 def run_measured_tick(job: Job) -> TickFacts:
-    """Run one tick in a trace span, and record its duration.
+    """Run one tick within a trace span, and record its duration.
 
     An error of the tick is raised.
     """
@@ -318,7 +326,7 @@ class EndpointRetryWaiter:
     _waited_seconds: float = 0.0
 
     def run_with_retries(self, request: Callable[[], T]) -> T:
-        """Run `request`, and repeat it as long as its endpoint requests a later retry.
+        """Run `request`, and repeat it as long as the endpoint asks for a later retry.
 
         Raises:
             TransientError: the endpoint did not state a retry time, or the maximum wait is
@@ -336,7 +344,9 @@ class EndpointRetryWaiter:
                 return result
 
     def wait_for_endpoint(self, error: TransientError) -> float:
-        """Wait for a part of the requested time, log the wait, and return the seconds waited.
+        """Wait before a retry, up to a maximum, and return the seconds waited.
+
+        The wait is logged.
 
         Raises:
             TransientError: `error` itself, if it contains no retry time, or if the total wait
@@ -354,12 +364,12 @@ class EndpointRetryWaiter:
         return seconds
 
     def reset_wait(self) -> None:
-        """Reset the total wait after a success."""
+        """Reset the total waiting time after a success."""
         self._waited_seconds = 0.0
 
 
 def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
-    """Return the jobs, wrapped so that each job waits for rate-limited endpoints."""
+    """Return jobs that wait and retry when an endpoint limits their rate."""
     return [_wrap_job_with_waits(job, EndpointRetryWaiter(stop)) for job in jobs]
 
 

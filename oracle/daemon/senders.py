@@ -1,4 +1,4 @@
-"""Builds accounts and sender contexts from the settings."""
+"""Builds sender accounts and their contexts from the settings."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -61,7 +61,7 @@ _RULES_HASH_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The account that sends reports and the calls that follow from reports, with its peers.
+    """The account that sends reports and related calls, with the reporter's peers.
 
     A reporter needs no lease. Its signed statements are published to the peers on `board`. `peers`
     is None if no peers are configured.
@@ -85,7 +85,7 @@ class Reporter:
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """The report and task senders that run under this process's lease; None if disabled.
+    """The senders of reports and task starts, which need this process's lease; None if disabled.
 
     A sender is also None if the process may not send its transactions.
     """
@@ -102,13 +102,13 @@ class Senders:
 
     @property
     def account_contexts(self) -> list[AccountContext]:
-        """The contexts of all sending accounts; the account of reports comes first."""
+        """The contexts of all sending accounts, with the account of reports first."""
         dispatcher = None if self.dispatcher is None else self.dispatcher.account_context
         return [context for context in (self.transmitter, dispatcher) if context is not None]
 
     @property
     def missing_receipt_reasons(self) -> list[str]:
-        """A message for each account with a used nonce whose receipt no endpoint returns.
+        """A message for each account with a used nonce whose receipt no endpoint has.
 
         It is unknown whether the call with such a nonce succeeded.
         """
@@ -120,7 +120,7 @@ class Senders:
 
 
 def open_reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
-    """Open the keys of the signer and the transmitter; return None if neither is configured.
+    """Open the keys of the signer and the transmitter, or return None if neither is configured.
 
     Raises:
         InputError: a key cannot be opened (see `make_key_opener`), or both roles have the same
@@ -145,7 +145,7 @@ def get_oracle_address(config: Config) -> Address:
 
 
 def find_kick_target_address(config: Config) -> Address | None:
-    """Return the address of the network contract that ends memberships, or None."""
+    """Return the network contract that can end memberships, or None if not configured."""
     configured_address = config.network.contracts.get(TASK_NETWORK_CONTRACT)
     return None if configured_address is None else Address(configured_address.lower())
 
@@ -153,7 +153,7 @@ def find_kick_target_address(config: Config) -> Address | None:
 def build_expected_contract(
     config: Config, reader: EventReader, keys: ReporterKeys | None
 ) -> ExpectedConfiguration:
-    """Return the configuration that the oracle contract must have before anything is sent."""
+    """Build the configuration that the oracle contract must have before anything is sent."""
     return ExpectedConfiguration(
         target=find_kick_target_address(config),
         rules_hash=compute_rules_hash(config, reader),
@@ -168,7 +168,9 @@ def build_expected_contract(
 def open_report_account(
     config: Config, chain: ChainSource, keys: ReporterKeys | None = None
 ) -> SenderAccount:
-    """Return the account that sends reports, or a read-only account if there are no keys.
+    """Open the account that sends reports.
+
+    Without keys, the account is read-only.
 
     Raises:
         InputError: see `get_oracle_address`.
@@ -177,7 +179,7 @@ def open_report_account(
 
 
 def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey) -> SenderAccount:
-    """Return the account that starts tasks at the network contract.
+    """Open the account that starts tasks at the network contract.
 
     Raises:
         InputError: `[dispatch]` or its key is missing, the key is also a reporter key, or the
@@ -198,7 +200,7 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
 
 
 def open_results_folder(config: Config) -> ResultsFolder | None:
-    """Return the folder with the results of tasks, or None if none is configured.
+    """Open the folder of task results, or return None if none is configured.
 
     Raises:
         InputError: the folder is missing or unreadable.
@@ -211,7 +213,9 @@ def open_results_folder(config: Config) -> ResultsFolder | None:
 def open_reporter(
     index: Index, open_key: OpenKey, board: Board | None = None
 ) -> Iterator[Reporter]:
-    """Open the report keys and the peer clients; the chain must already be checked.
+    """Open the report keys and the clients of the peers.
+
+    The chain is already checked.
 
     Raises:
         InputError: see `get_oracle_address` and `open_reporter_keys`.
@@ -234,7 +238,7 @@ def open_reporter(
 
 
 def check_contract(reporter: Reporter) -> RootsConfiguration:
-    """Return the configuration of the oracle contract if it is as expected.
+    """Check that the oracle contract has the expected configuration, and return it.
 
     The rules of the contract may differ, because the daemon switches to new rules when it has
     indexed their change; until then nothing is signed. The hot set and the objections contract are
@@ -268,7 +272,7 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
 def check_hot_set_contract(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> None:
-    """Check that the configured hot set is a QoSWords contract of the oracle contract.
+    """Check that the configured hot set is a QoSWords contract of this oracle contract.
 
     Raises:
         InputError: the address has another contract, or the hot set belongs to another oracle.
@@ -290,7 +294,7 @@ def check_hot_set_contract(
 def check_objections(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> None:
-    """Check that the configured objections contract, if any, belongs to this oracle.
+    """Check that the configured objections contract, if any, belongs to this oracle contract.
 
     Raises:
         InputError: the address has another contract, or the contract belongs to another oracle.
@@ -305,7 +309,9 @@ def check_objections(
 def find_configured_objections_mismatches(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> list[ContractMismatch]:
-    """Return the mismatches between the configured objections contract, if any, and the oracle.
+    """Return how the configured objections contract differs from what the oracle requires.
+
+    The list is empty if no objections contract is configured.
 
     Raises:
         InputError: the address has no such contract. TransientError: no endpoint answers.
@@ -321,7 +327,7 @@ def find_configured_objections_mismatches(
 def open_reporter_contexts(
     reporter: Reporter, epoch: int, clock: Callable[[], float]
 ) -> ReporterContexts:
-    """Return the contexts of a reporter that holds the lease with this epoch.
+    """Create the contexts of a reporter that holds the lease with this epoch.
 
     `clock` returns unix seconds.
 
@@ -382,7 +388,7 @@ def _build_hot_set_context(
 def open_dispatch_context(
     index: Index, open_key: OpenKey, epoch: int, clock: Callable[[], float]
 ) -> DispatchContext:
-    """Return the context that starts tasks under the lease with this epoch.
+    """Create the context that starts tasks under the lease with this epoch.
 
     `clock` returns unix seconds.
 
@@ -413,7 +419,7 @@ def open_dispatch_context(
 
 
 def check_feed_publishing_allowed(config: Config) -> None:
-    """Check that the settings permit sending data from a feed to a contract.
+    """Check that the settings allow sending feed data to a contract.
 
     Raises:
         InputError: a feed is configured, and `feed.may_publish` is off.

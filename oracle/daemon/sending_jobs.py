@@ -1,4 +1,4 @@
-"""The daemon's jobs that plan, sign, send and confirm transactions, and that check nonces.
+"""The daemon jobs that plan, sign, send and confirm transactions, and that check nonces.
 
 The transactions are reports, posted objections, kickouts, words of the hot set, and task starts.
 """
@@ -36,7 +36,7 @@ RECONCILE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class SendingJobs:
-    """The jobs that send and confirm transactions, and their shared state.
+    """The jobs that send and confirm transactions, with their shared state.
 
     `unsure_reason` returns why nothing may be sent that depends on the folded state, or None. If
     `is_one_shot` is true, the process exits when everything is done (`run --once`), and a
@@ -52,7 +52,7 @@ class SendingJobs:
     is_reconciled: bool = False
 
     def advance_reports(self) -> TickFacts:
-        """Advance transactions of reports, kickouts, objections and hot set, or plan new ones."""
+        """Advance or plan the calls for reports, kickouts, objections and the hot set."""
         reporter, heads = self.senders.reporter, self.ingest.heads
         if reporter is None or heads is None:
             return None
@@ -76,14 +76,14 @@ class SendingJobs:
         return describe_step_result(step_result)
 
     def _update_held_report_reason(self, context: ReportingContext) -> None:
-        """Update the reason why no report is sent, and log it when it changes."""
+        """Update why no report is sent, and log the reason when it changes."""
         reason = find_unsent_report_reason(context)
         if reason is not None and reason != self.health.held_report_reason:
             get_logger().warning("report_deferred", reason=reason)
         self.health.held_report_reason = reason
 
     def advance_dispatch(self) -> TickFacts:
-        """Advance the transactions of task starts by one batch, or plan new ones."""
+        """Plan the next task starts, or advance their transactions by one step."""
         dispatcher, heads = self.senders.dispatcher, self.ingest.heads
         if dispatcher is None or heads is None or self.unsure_reason() is not None:
             return None
@@ -94,7 +94,7 @@ class SendingJobs:
         )
 
     def confirm_transactions(self) -> TickFacts:
-        """Look up the receipts of sent transactions, for every account."""
+        """Look up the receipts of sent transactions for every account."""
         heads = self.ingest.heads
         if heads is None:
             return None
@@ -107,7 +107,7 @@ class SendingJobs:
         )
 
     def reconcile_nonces(self) -> TickFacts:
-        """Compare the nonces of the accounts with the chain.
+        """Compare the accounts' nonces with the chain.
 
         If only an operator can resolve a difference, a running daemon pauses the sender, whereas a
         process that is starting or that runs once ends with an error.
@@ -134,7 +134,10 @@ class SendingJobs:
 
 
 def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
-    """Update in `health` why senders are paused (unless by the operator) or lack a receipt."""
+    """Update in `health` why senders are paused or lack a receipt.
+
+    Pauses by the operator are left out.
+    """
     account_contexts = senders.account_contexts
     pause_reasons = map(find_blocking_pause_reason, account_contexts)
     health.pause_reasons = [reason for reason in pause_reasons if reason is not None]

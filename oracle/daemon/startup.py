@@ -1,4 +1,4 @@
-"""The state that the phases of a daemon process share, and the services that they start.
+"""The state shared by the phases of a daemon process, and the services that they start.
 
 These are the listeners and the trace export; the module also tunes garbage collection.
 """
@@ -50,7 +50,7 @@ class SendPermissions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DaemonProcess:
-    """The settings, the state and the stop signal of one daemon process.
+    """The settings, state and stop signal of a daemon process.
 
     `exit_stack` closes what the phases have opened. The signed statements of this process are
     published to the other reporters on `board`.
@@ -66,7 +66,7 @@ class DaemonProcess:
 
 @contextmanager
 def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dict[str, str]]:
-    """Serve the operators' listener and, if configured, the statements listener and the read API.
+    """Serve the operators' listener and, if configured, the statements and the read API.
 
     Yields the addresses by settings section. If `index` is None, the database has no tables yet,
     and the read API is not served.
@@ -104,7 +104,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 
 
 def warn_if_native_code_ignored() -> None:
-    """Log a warning if the native code is ignored because its version differs."""
+    """Log a warning if the native code is ignored because of its version."""
     if ignored_version is not None:
         get_logger().warning(
             "native_module_ignored", version=ignored_version, required=REQUIRED_VERSION
@@ -113,7 +113,7 @@ def warn_if_native_code_ignored() -> None:
 
 @contextmanager
 def export_traces(endpoint: str | None) -> Iterator[None]:
-    """Export traces of the daemon's jobs to the collector at `endpoint`.
+    """Export traces of the daemon's jobs to the OpenTelemetry collector at `endpoint`.
 
     If `endpoint` is None, nothing is exported.
 
@@ -141,7 +141,7 @@ def build_api_source(
     *,
     clock: Callable[[], int] = lambda: int(unix_seconds()),
 ) -> ApiSource:
-    """Return the database source of the read API."""
+    """Build the read API's data source from the database."""
     config = records.config
     contract_accounts = ContractAccounts(config.chain, records.store)
     return ApiSource(
@@ -204,7 +204,7 @@ def open_read_api(
     clock: Callable[[], int] = lambda: int(unix_seconds()),
     get_phase: Callable[[], DemoPhase | None] = lambda: None,
 ) -> "FastAPI":
-    """Return the read API and the pages over the database.
+    """Create the read API and the pages over the database.
 
     `get_head` returns the newest block, or None if unknown; `clock` returns unix seconds;
     `get_phase` returns the current phase of a demonstration.
@@ -226,7 +226,10 @@ def open_read_api(
 
 
 def _preload_ranking(source: ApiSource) -> None:
-    """Rank all nodes before the first request, because this takes a second for 100,000 nodes."""
+    """Rank all nodes before the first request.
+
+    Ranking takes a second for 100,000 nodes.
+    """
     # Errors are ignored here, because the first requests return the error if the index is
     # unreadable.
     with suppress(OracleError), open_snapshot(source) as snapshot:

@@ -1,4 +1,4 @@
-"""The daemon's jobs that compute statistics for the metrics: database, outbox, accounts, nodes."""
+"""The daemon jobs that compute metrics about the database, outbox, accounts and nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ MAX_CLOCK_OFFSET_SECONDS = 30
 
 @dataclass(slots=True)
 class StatisticsJob:
-    """Computes the statistics for `/metrics`, and stores the endpoint states.
+    """Computes the statistics for `/metrics`, and stores the states of the endpoints.
 
     Other processes read the stored state.
     """
@@ -52,7 +52,7 @@ class StatisticsJob:
         )
 
     def update_statistics(self) -> TickFacts:
-        """Update the statistics, and store the facts that were learned about the endpoints."""
+        """Update the statistics, and store the facts learned about the endpoints."""
         transmitter, reporter = self.senders.transmitter, self.senders.reporter
         update_pause_reasons(self.senders, self.health)
         self._update_announced_rules()
@@ -78,7 +78,10 @@ class StatisticsJob:
         return None
 
     def _check_system_clock(self) -> None:
-        """Report a wrong clock of this machine, because statements and logs depend on it."""
+        """Report it if this machine's clock is wrong.
+
+        Statements and logs depend on the clock.
+        """
         offset = self.index.chain.endpoints.compute_clock_offset(unix_seconds())
         if abs(offset) <= MAX_CLOCK_OFFSET_SECONDS:
             self.health.clear_condition(Condition.WRONG_CLOCK)
@@ -129,7 +132,7 @@ def update_outbox_metrics(
     heads: Heads | None,
     reporter: ReporterContexts | None,
 ) -> OutboxStatistics | None:
-    """Count the outbox entries of each account, and publish the counts as metrics.
+    """Count the outbox entries of each account, and export the counts as metrics.
 
     The result is None if there are no accounts. `counter` keeps the counts of finished entries, so
     that they are counted only once.
@@ -147,7 +150,7 @@ def update_outbox_metrics(
 
 
 def read_balance(context: AccountContext | None) -> int | None:
-    """Return the balance of the context's account in wei, or None if no endpoint answers.
+    """Return the account's balance in wei, or None if no endpoint answers.
 
     A missing balance must not prevent the other statistics.
     """
@@ -160,7 +163,7 @@ def read_balance(context: AccountContext | None) -> int | None:
 
 
 def build_node_metrics_job(index: Index) -> Job:
-    """Return the job that updates the metrics of single nodes."""
+    """Create the job that updates the metrics of individual nodes."""
 
     def tick() -> None:
         max_nodes = index.config.metrics.max_nodes

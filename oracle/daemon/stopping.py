@@ -1,4 +1,4 @@
-"""Handles the signals of commands by recording them, so that signal handlers never raise.
+"""Records the signals that a command receives, so that signal handlers never raise.
 
 An exception from a signal handler can be raised at any point, for example in the callback of a
 weak reference, where Python only prints it and continues. A handler also runs on the main thread
@@ -32,7 +32,10 @@ _STOP_LISTENING = 0
 
 @dataclass(slots=True)
 class StopSignal:
-    """Records that a command must end; `signal_number` is the signal that caused it, or None."""
+    """Records that a command must end.
+
+    `signal_number` is the signal that caused it, or None.
+    """
 
     event: threading.Event = field(default_factory=threading.Event)
     signal_number: int | None = None
@@ -45,7 +48,7 @@ class StopSignal:
 
     @property
     def has_ended_without_signal(self) -> bool:
-        """Whether the command was ended without a signal."""
+        """Whether the command ended without a signal."""
         return self._is_final and self.signal_number is None
 
     def record_signal(self, signal_number: int) -> None:
@@ -54,19 +57,19 @@ class StopSignal:
         self.request_stop()
 
     def request_stop(self) -> None:
-        """Set the stop event permanently."""
+        """Set the stop event so that it cannot be cleared."""
         self._is_final = True
         self.event.set()
 
     def clear_stop_event(self) -> None:
-        """Clear the stop event unless it was set permanently, so that code can wait again."""
+        """Clear the stop event, so that code can wait again, unless it was set permanently."""
         self.event.clear()
         # The event was cleared before this check, so that a signal arriving now is not lost.
         if self._is_final:
             self.event.set()
 
     def exit_if_signalled(self) -> None:
-        """Exit if a signal was received; callable at any point of a command.
+        """Exit if a signal was received; callable at any point in a command.
 
         Raises:
             typer.Exit: a signal was received; the exit code is 128 plus the signal's number.
@@ -76,7 +79,7 @@ class StopSignal:
 
 
 def run_until_signalled(work: Callable[[StopSignal], None]) -> None:
-    """Run the work of a command; SIGTERM and SIGINT set its `StopSignal`.
+    """Run the work of a command, and set its `StopSignal` on SIGTERM or SIGINT.
 
     The work runs on a separate thread, so that a signal is handled even while the work waits. The
     whole process is ended by force if the work has not ended STOP_SECONDS after the first signal,
@@ -140,7 +143,7 @@ def _handle_signals(
     stop: StopSignal,
     force_exit: Callable[[int], object] | None,
 ) -> None:
-    """Record the first signal; force the exit after a second signal or the timeout."""
+    """Record the first signal, and force the exit after a second signal or a timeout."""
     first_signal = _receive_next_signal(receiver, signal_numbers)
     if first_signal == _STOP_LISTENING:
         return
@@ -159,7 +162,7 @@ def _handle_signals(
 
 
 def _receive_next_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
-    """Return the next of these signals, or the end marker, and skip all other signals.
+    """Wait for the next of these signals or the end marker, and return it.
 
     Raises:
         TimeoutError: no signal arrived in time.

@@ -1,1 +1,1 @@
-"""The dispatcher, which draws nodes for waiting tasks and starts the tasks on chain."""
+"""The dispatcher, which draws nodes for waiting tasks and starts these tasks on chain."""

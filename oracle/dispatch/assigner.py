@@ -1,4 +1,4 @@
-"""Draws nodes for waiting tasks at the end of every block, while the block is folded.
+"""Draws nodes for waiting tasks at the end of every block, while the block is being folded.
 
 The draws are committed in the transaction that folds the block. The same hook plans model
 downloads when a task starts. Draws are stored in the table `draw` and planned downloads in
@@ -33,7 +33,7 @@ from oracle.systems.pocket.pocket_policy import PocketEvaluator, PocketPolicy
 
 @dataclass(slots=True)
 class _EvaluatorState:
-    """An evaluator that has applied every stored event up to the end of the block `block`."""
+    """An evaluator to which every stored event up to the end of `block` was applied."""
 
     evaluator: PocketEvaluator
     block: int = -1
@@ -47,7 +47,7 @@ class _EvaluatorState:
 
 
 class EvaluatorCache:
-    """Keeps the evaluator of a stateful policy (Pocket's) up to date with the fold.
+    """Keeps the evaluator of a stateful policy (Pocket's) in step with the fold.
 
     A second evaluator is kept at the final block, so that a reorg is cheap. Nothing is stored,
     because the same events always give the same evaluator. After the daemon starts, the stored
@@ -61,9 +61,9 @@ class EvaluatorCache:
         self._final_state: _EvaluatorState | None = None
 
     def get_evaluator(self, uow: UnitOfWork, block: int) -> PocketEvaluator:
-        """Return the evaluator as of the end of `block`, whose logs must be stored.
+        """Return the evaluator as of the end of `block`.
 
-        Callers must not change the evaluator.
+        The logs of the block must be stored. Callers must not change the evaluator.
         """
         self._advance_final_evaluator(uow, block)
         if self._newest_state is None or self._newest_state.block > block:
@@ -76,7 +76,7 @@ class EvaluatorCache:
         self._newest_state = None
 
     def discard_evaluators_above(self, block: int) -> None:
-        """Discard every evaluator that has applied blocks above `block`."""
+        """Discard every evaluator that is ahead of `block`."""
         self._newest_state = None
         if self._final_state is not None and self._final_state.block > block:
             self._final_state = None
@@ -101,7 +101,7 @@ _THROUGH_BOOKMARK = "dispatch_through"
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The tasks and nodes in the database, in the form that a drawer reads.
+    """The tasks and nodes in the database, in the form that a block drawer reads.
 
     `evaluator_cache` is set only for a stateful policy (Pocket's). `changed_by_key` has the tasks
     that changed since the last draw.
@@ -134,12 +134,13 @@ class StoredNetworkView:
 
 
 class DrawHook(BlockHook):
-    """Draws nodes at the end of each folded block, from the block `start_block` on."""
+    """Draws nodes at the end of each folded block, starting at `start_block`."""
 
     def __init__(self, settings: DispatchSettings | None, reader: EventReader) -> None:
-        """Create the hook; without `settings`, it draws nothing, but a rewind undoes old draws.
+        """Create the hook.
 
-        `reader` decodes the stored events for a stateful policy.
+        Without `settings`, it draws nothing, but a rewind undoes old draws. `reader` decodes the
+        stored events for a stateful policy.
         """
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket_policy
@@ -151,7 +152,7 @@ class DrawHook(BlockHook):
 
     @override
     def reset(self) -> None:
-        """Discard the data in memory, because a rewind or a rollback has invalidated it."""
+        """Discard data in memory that a rewind or a rollback has invalidated."""
         self._changed_by_key.clear()
         if self._drawer is not None:
             self._drawer.reset()
@@ -180,7 +181,7 @@ class DrawHook(BlockHook):
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> None:
-        """Draw at the end of a block, or restore the plan if its draws are already stored."""
+        """Draw nodes at the end of a block, or restore the plan of a block with stored draws."""
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._evaluator_cache, self._changed_by_key)
@@ -213,7 +214,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Undo draws, ends of draws and planned downloads of the blocks above the ancestor."""
+        """Undo draws, ends of draws and planned downloads above the block `ancestor`."""
         if self._evaluator_cache is not None:
             self._evaluator_cache.discard_evaluators_above(ancestor)
         uow.draws.rollback_to(ancestor)
@@ -224,7 +225,7 @@ class DrawHook(BlockHook):
 
 
 def bind_or_check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Store the dispatch settings, or check that the folded blocks were drawn with them.
+    """Store the dispatch settings, or check that the stored draws used the same settings.
 
     If no such block is folded yet, store the settings for the coming draws.
 
@@ -259,7 +260,7 @@ def bind_or_check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings)
 
 
 def check_draw_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Check that the draws in the database were made with these settings.
+    """Check that the stored draws were made with these settings.
 
     A database without draws passes with any settings.
 
@@ -275,14 +276,14 @@ def check_draw_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
 
 
 def _format_rewind_hint(block: int) -> str:
-    """Return a hint on how to rewind to `block`; the block -1 means an empty index."""
+    """Return a hint on how to rewind to a block; -1 means an empty index."""
     if block < 0:
         return "start with an empty database"
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
 def load_active_draws(uow: UnitOfWork) -> dict[TaskKey, Address]:
-    """Return the drawn node of each task whose draw is active at the cursor."""
+    """Return the drawn node of each task with an active draw at the cursor."""
     return {draw.task: draw.node for draw in uow.draws.list_active()}
 
 

@@ -1,4 +1,4 @@
-"""Settles contests when the window for a second group closes, to release the held stakes.
+"""Settles contests after the window for a second group, to release the held stakes.
 
 Only groups of final blocks are searched for contests, so that no reorg removes a contest. The call
 is planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
@@ -34,7 +34,9 @@ _MAX_AGE_SECONDS = 30 * 86_400
 
 
 def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan a call to settle each contest in new final blocks, or return None if there is none.
+    """Plan a settlement call for each contest in new final blocks.
+
+    The result is None if there are no such contests.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
@@ -65,7 +67,7 @@ def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResu
 
 
 def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
-    """Return the settlement calls whose window is still open at the block time `time`.
+    """Return the settlement calls whose window is still open at a block time.
 
     Calls that settle by a verdict are left out, because their contest is decided.
     """
@@ -82,7 +84,7 @@ def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Int
 def _load_next_contested_groups(
     uow: UnitOfWork, first: int, last: int
 ) -> tuple[list[GroupResult], int]:
-    """Return the possibly contested groups of the next blocks, and the last of these blocks.
+    """Load the possibly contested groups of the next blocks, and the last of these blocks.
 
     The groups of a block are never split over two steps.
     """
@@ -100,7 +102,7 @@ def _load_next_contested_groups(
 def _build_requests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[CallRequest]:
-    """Return a settlement call for each group whose stakes are held by the contract."""
+    """Build a settlement call for each group whose stakes the contract holds."""
     synced_pool_view = context.account_context.get_synced_pool_view()
     task_network = context.account_context.sender_account.domain.contract
     requests = []
@@ -131,14 +133,14 @@ def _build_requests(
 
 
 class SettleContestCall(CallKind):
-    """The call that settles a contest by the verdict of the second group, or after the window."""
+    """Settles a contest by the second group's verdict, or after the contest window."""
 
     name = SETTLE_CONTEST
     reserve_share = _RESERVE_PERCENT
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """End the call if its contest is over, else let the call wait.
+        """End the call if its contest is over, or else let it wait.
 
         The contract refuses a wrong result, and any result before the second group was compared.
         After the window, the contract accepts the call and slashes no node.

@@ -1,4 +1,4 @@
-"""Plans and reviews the dispatcher's calls for task starts, queue updates and downloads.
+"""Plans and reviews the dispatcher's calls: task starts, queue updates and downloads.
 
 A call that is no longer planned is never sent.
 """
@@ -68,7 +68,7 @@ _RESERVE_PERCENT = 50
 
 @dataclass(frozen=True, slots=True)
 class DispatchContext:
-    """The dispatcher's account and its settings, such as the policy and the size of the queue.
+    """The dispatcher's account, and settings such as the policy and the queue size.
 
     If `probing` is None, no system tasks are created. If `results` is None, only the results on
     chain are known.
@@ -82,7 +82,11 @@ class DispatchContext:
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
     def get_cursor_unless_checked(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
-        """Return the cursor, or None if the index lags the head or `kind` is already checked."""
+        """Return the cursor if calls of `kind` must be checked at it.
+
+        The result is None if the index is behind the head, or if the calls were already checked at
+        this block.
+        """
         cursor = uow.cursor.get()
         if cursor is None or not self.account_context.is_at_head(uow, heads):
             return None
@@ -91,7 +95,7 @@ class DispatchContext:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call that is valid at the cursor, with its tasks.
+    """A call that is valid at the cursor, with the tasks it is about.
 
     Equal calls have the same `kind` and `subject` at any time. `draws` holds the draws of the
     tasks that the call starts; the draws of a group are in the order of its tasks and have the
@@ -107,19 +111,19 @@ class PlannedCall:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The kind and the subject of the call, in the form that `get_call_key` returns."""
+        """The kind and subject of the call, in the form returned by `get_call_key`."""
         return self.kind, self.subject
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether at most one such call may be ready, because the call has a cost or an effect."""
+        """Whether only one such call may be ready, because it has a cost or an effect."""
         return bool(self.draws) or self.download is not None
 
 
 def build_planned_calls(
     uow: UnitOfWork, settings: DispatchSettings
 ) -> Mapping[tuple[str, str], PlannedCall]:
-    """Return the calls that are valid at the cursor, the most urgent first."""
+    """Return the calls that are valid at the cursor, most urgent first."""
     planned_calls = (
         *_plan_task_starts(uow, settings),
         *_plan_queue_notices_and_drops(uow, settings),
@@ -129,12 +133,12 @@ def build_planned_calls(
 
 
 def get_call_key(call: Intent) -> tuple[str, str]:
-    """Return the kind and the subject of a call, which are the same for equal calls."""
+    """Return the kind and subject of a call, which are the same for equal calls."""
     return call.request.kind, call.request.subject
 
 
 def find_pending_call_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
-    """Return the keys of the calls that are unfinished, or that the operator holds."""
+    """Return the keys of calls that are unfinished or held by the operator."""
     unfinished_intents = uow.outbox.intents.list_unfinished(account)
     return {get_call_key(intent) for intent in unfinished_intents} | find_held_subjects(
         uow, account
@@ -144,7 +148,10 @@ def find_pending_call_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, 
 def enqueue_calls(
     context: DispatchContext, action: str, requests: Sequence[CallRequest]
 ) -> StepResult | None:
-    """Store each call as a planned intent, or return None if there are no calls."""
+    """Store each call as a planned intent.
+
+    The result is None if there are no calls.
+    """
     if not requests:
         return None
     stamp = context.account_context.stamp
@@ -168,7 +175,10 @@ def _plan_task_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[P
 def _plan_group_starts(
     uow: UnitOfWork, active_draws: Sequence[StoredDraw]
 ) -> Iterator[PlannedCall]:
-    """Yield a start for each drawn group; all draws of a group were made at the same block."""
+    """Yield a start call for each drawn group.
+
+    All draws of a group were made at the same block.
+    """
     tasks = uow.tasks.get_many({draw.task for draw in active_draws})
     draws_by_group: dict[GroupKey, list[StoredDraw]] = {}
     for draw in sorted(
@@ -184,7 +194,10 @@ def _plan_group_starts(
 
 
 def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
-    """Yield a call for each pending download, with a subject that a reorg does not change."""
+    """Yield a call for each pending download.
+
+    A reorg does not change the subject of the call.
+    """
     for download in find_pending_downloads(uow):
         # A model's name comes from the chain and may contain characters that databases reject.
         model = download.model.encode("unicode_escape").decode()
@@ -197,7 +210,7 @@ def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
 def _plan_queue_notices_and_drops(
     uow: UnitOfWork, settings: DispatchSettings
 ) -> Iterator[PlannedCall]:
-    """Yield notices of tasks without a free node, and drops of tasks beyond the capacity.
+    """Yield calls for queued tasks without a free node, and for tasks beyond the capacity.
 
     A group is dropped as a whole, but not while a node runs a task of the group, or was drawn for
     a task of the group.
@@ -233,7 +246,7 @@ def _compute_queue_capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
 
 
 def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
-    """Return the calldata of a planned call.
+    """Build the calldata of a planned call.
 
     A start checks its seed block on chain, unless this block is final and old.
     """
@@ -270,7 +283,7 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 
 
 class DispatcherCall(ContractCall):
-    """A call of the dispatcher; after a refusal by the contract, it waits for the next block.
+    """A call of the dispatcher that, when refused by the contract, waits for the next block.
 
     The index may lag behind the contract; once the index has caught up, the refused call is no
     longer planned. If a refusal ended the call instead, the same call would be planned again and
@@ -284,7 +297,7 @@ class DispatcherCall(ContractCall):
     def review_calls(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads, stage: CallStage
     ) -> Sequence[Decision]:
-        """Decide on all calls together, so that the plan is computed only once."""
+        """Decide on all calls at once, so that the plan is computed only once."""
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
             return [Decision.proceed()] * len(calls)
         if not self._context.account_context.is_at_head(uow, heads):
@@ -295,7 +308,7 @@ class DispatcherCall(ContractCall):
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        """Return the decision about each call, for an index that has caught up with the head."""
+        """Decide on each call, given an index that has caught up with the head."""
         raise NotImplementedError
 
     @override
@@ -305,7 +318,7 @@ class DispatcherCall(ContractCall):
 
 
 class _QueuedTaskCall(DispatcherCall):
-    """A call about queued tasks, which is valid while the current plan contains the same call."""
+    """A call about queued tasks, which is valid as long as the current plan contains it."""
 
     @override
     def _decide_at_head(
@@ -315,12 +328,12 @@ class _QueuedTaskCall(DispatcherCall):
         return [_decide_on_planned_call(call, call_by_key, heads) for call in calls]
 
     def _plan_calls(self, uow: UnitOfWork) -> Iterator[PlannedCall]:
-        """Yield the planned calls of this kind, and possibly of other kinds."""
+        """Yield planned calls of this kind, and possibly of other kinds."""
         return _plan_queue_notices_and_drops(uow, self._context.settings)
 
 
 class StartCall(_QueuedTaskCall):
-    """The call that starts a task on the node that was drawn for it."""
+    """Starts a task on the node that was drawn for it."""
 
     name = START_TASK
 
@@ -330,34 +343,37 @@ class StartCall(_QueuedTaskCall):
 
     @override
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate, without the as-of check for a newest seed block."""
+        """Build the calldata to simulate.
+
+        The as-of check is left out if the seed block is the newest block.
+        """
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return strip_as_of_check(request.calldata) if is_newest else request.calldata
 
 
 class StartGroupCall(StartCall):
-    """The call that starts all three tasks of a legacy group in one transaction."""
+    """Starts the three tasks of a legacy group in one transaction."""
 
     name = START_GROUP
 
 
 class QueueCall(_QueuedTaskCall):
-    """The call that notifies the contract that no node is free for a task."""
+    """Notifies the contract that no node is free for a task."""
 
     name = QUEUE_TASK
     reserve_share = _RESERVE_PERCENT
 
 
 class DropCall(_QueuedTaskCall):
-    """The call that removes a task or a group from the queue, for example from a full queue."""
+    """Removes a task or a group from the queue, for example because the queue is full."""
 
     name = DROP_TASK
     reserve_share = _RESERVE_PERCENT
 
 
 class DownloadCall(_QueuedTaskCall):
-    """The call that requests a node to download a model."""
+    """Requests that a node download a model."""
 
     name = REQUEST_DOWNLOAD
     reserve_share = _RESERVE_PERCENT

@@ -1,4 +1,4 @@
-"""Plans the dispatcher's calls for task starts, queue updates, downloads and system tasks.
+"""Plans the dispatcher's calls for starts, queue updates, downloads and system tasks.
 
 A node gets at most one system task in a window, because the contract refuses a second task with
 the same node and window number. See docs/explanation/dispatch.md#system-tasks.
@@ -35,7 +35,9 @@ _WINDOWS_BACK = 1
 
 
 def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the dispatcher's calls that are due, or return None if no call is due.
+    """Plan the dispatcher's calls that are due.
+
+    The result is None if no call is due.
 
     Tasks that others pay for come first.
     """
@@ -66,7 +68,10 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 def _build_requests(
     context: DispatchContext, uow: UnitOfWork, heads: Heads
 ) -> Iterator[CallRequest]:
-    """Yield the requests of planned calls; only starts count towards the limit of starts."""
+    """Yield the requests of planned calls, up to the limit of calls in flight.
+
+    For a start, only other starts count towards the limit.
+    """
     settings = context.settings
     intents = uow.outbox.intents.list_unfinished(context.account_context.account)
     abandoned_ids = _find_abandoned_intent_ids(context, uow, heads)
@@ -89,7 +94,7 @@ def _build_requests(
 def _find_abandoned_intent_ids(
     context: DispatchContext, uow: UnitOfWork, heads: Heads
 ) -> set[int]:
-    """Return the ids of the mined calls that failed long enough ago to be tried again.
+    """Return the ids of mined calls that failed long enough ago to be retried.
 
     The wait is 2, 4, 8, … blocks and doubles with every try. A call is tried again before its
     failure is final, because a task and a node may be waiting for the call. If a reorg would let

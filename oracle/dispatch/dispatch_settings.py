@@ -1,4 +1,4 @@
-"""The settings for dispatching tasks, such as the first block, policy, weights and prices."""
+"""The settings for dispatching tasks: first block, policy, weights, prices and others."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from oracle.systems.registry import get_policies, get_policy
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The settings of `[dispatch]`; `fingerprint` covers the settings that determine draws.
+    """The settings of `[dispatch]`; `fingerprint` covers those that determine draws.
 
     `policy` is the name of the policy. The policies `legacy` and Pocket's ignore `weighting`.
     `start_block` is the first block at whose end a task may be armed, so that a node is drawn for
@@ -51,7 +51,7 @@ class DispatchSettings:
 
     @property
     def fingerprint(self) -> str:
-        """Return a fingerprint of all settings that decide which nodes are drawn."""
+        """Return a fingerprint of all settings that determine which nodes are drawn."""
         fingerprint_fields = {
             "start_block": self.start_block,
             "rules": hashlib.sha256(self.rules.to_json().encode()).hexdigest(),

@@ -1,4 +1,4 @@
-"""Plans model downloads when tasks start, and finds the planned downloads that are still due.
+"""Plans model downloads when tasks start, and finds planned downloads that are still due.
 
 Downloads are planned at the end of every block and, like the draws, depend only on the chain. A
 planned download is due until its request is on chain, but for at most `PLANNED_DOWNLOAD_SECONDS`.
@@ -25,7 +25,7 @@ PLANNED_DOWNLOAD_SECONDS = 1_800
 def plan_model_downloads(
     uow: UnitOfWork, drawer: BlockDrawer, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> None:
-    """Plan model downloads for the tasks that started in `block`, and store the plan.
+    """Plan and store model downloads for the tasks that started in `block`.
 
     `drawer` must be at the end of the block, and `ended_draws` are the tasks whose draws ended in
     the block.
@@ -47,7 +47,7 @@ def plan_model_downloads(
 
 
 def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
-    """Return the download requests that are due at the cursor, oldest first.
+    """Return the planned downloads that are due at the cursor, oldest first.
 
     A request is due if its node is a member, lacks the model, and has received no request for the
     model since the download was planned.
@@ -67,7 +67,7 @@ def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
 def simulate_planned_downloads(
     network: PolicyInput, planned_downloads: Iterable[PlannedDownload]
 ) -> Mapping[Address, Node]:
-    """Return the nodes as if the planned downloads had already been requested."""
+    """Return the nodes as if all planned downloads had already been requested."""
     nodes = dict(network.nodes)
     for download in planned_downloads:
         node = nodes.get(download.node)
@@ -95,7 +95,7 @@ def _is_download_pending(planned_download: PlannedDownload, node: Node | None) -
 def _find_started_tasks(
     uow: UnitOfWork, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> list[Task]:
-    """Return the tasks of `ended_draws` that started in the block, in the order of starts."""
+    """Return the tasks among `ended_draws` that started in the block, in order of start."""
     positions_with_tasks = [
         (started_task.started_at, started_task)
         for started_task in uow.tasks.get_many(ended_draws).values()

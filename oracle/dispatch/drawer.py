@@ -1,4 +1,4 @@
-"""Plans the draws of consecutive blocks, for any source of the network's tasks and nodes."""
+"""Plans the draws of consecutive blocks, from any source of tasks and nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -42,30 +42,30 @@ from oracle.systems.weighted_draw import draw_nodes
 
 
 class NetworkView(Protocol):
-    """The tasks and nodes at the end of a block."""
+    """The tasks and nodes of the network at the end of a block."""
 
     def get_waiting_tasks(self) -> Sequence[Task]:
-        """Return the tasks that were created, and have neither started nor ended."""
+        """Return the tasks that were created but have neither started nor ended."""
         ...
 
     def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]: ...
 
     def pop_changed_tasks(self) -> Iterable[Task]:
-        """Return the tasks whose row changed since the last call, and possibly other tasks."""
+        """Return the tasks that changed since the last call, and possibly others."""
         ...
 
     def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
-        """Return the nodes whose row changed above `block`, or every node if `block` is None."""
+        """Return the nodes that changed after `block`, or all nodes if `block` is None."""
         ...
 
     def get_evaluator(self, block: int) -> PocketEvaluator:
-        """Return the evaluator of a stateful policy (Pocket's) as of the end of `block`."""
+        """Return a stateful policy's (Pocket's) evaluator as of the end of `block`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _CrynuxPool:
-    """The candidates of a Crynux policy at one block time, and the free nodes.
+    """The free nodes and the candidates of a Crynux policy at one block time.
 
     With `explains`, every draw lists its candidates, which makes draws several times slower.
     """
@@ -104,7 +104,9 @@ class _CrynuxPool:
 
 @dataclass(frozen=True, slots=True)
 class PocketPool:
-    """The `Pool` of Pocket's policies, whose `evaluator` has applied all events of the block.
+    """The candidate pool of Pocket's policies at the end of a block.
+
+    The `evaluator` has applied all events of the block.
 
     `network` has the rows of all members at the block's time, and `free` the members without a
     running task. With `explains`, every draw lists its candidates. See
@@ -119,7 +121,10 @@ class PocketPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw one node by tickets; candidates are sorted by address, as in every draw."""
+        """Draw one node by tickets.
+
+        Candidates are sorted by address, as in every draw.
+        """
         network = replace(self.network, reserved=reserved)
         ranking = self.evaluator.rank_candidates(item.task, network)
         sorted_candidates = sorted((row.node, row.chances) for row in ranking.rows)
@@ -128,7 +133,7 @@ class PocketPool:
         )
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether any free node is eligible, because every eligible node can be drawn."""
+        """Return whether any free node is eligible; every eligible node can be drawn."""
         network = replace(self.network, reserved=reserved)
         return any(
             self.evaluator.find_ineligibility_reason(node, item.task, network) is None
@@ -143,13 +148,17 @@ class PocketPool:
 
 
 class BlockDrawer:
-    """Draws nodes block by block; `plan` is the plan at the end of the block `block_number`.
+    """Draws nodes block by block.
 
-    The drawer stays in memory between two blocks; `resume` restores it after a reset.
+    `plan` is the plan at the end of the block `block_number`. The drawer stays in memory between
+    two blocks; `resume` restores it after a reset.
     """
 
     def __init__(self, settings: DispatchSettings, *, explains: bool = False) -> None:
-        """Create a drawer; with `explains`, every draw lists its candidates and their weights."""
+        """Create a drawer.
+
+        With `explains`, every draw lists its candidates and their weights.
+        """
         self.settings = settings
         self.explains = explains
         # The value is computed once, because it is read at every change of a node.
@@ -158,7 +167,7 @@ class BlockDrawer:
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything in memory, because a rewind or a rollback has invalidated it."""
+        """Discard data in memory that a rewind or a rollback has invalidated."""
         self.block_number: int | None = None
         self.plan = EMPTY_PLAN
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
@@ -171,7 +180,10 @@ class BlockDrawer:
 
     @property
     def is_tracking_tasks(self) -> bool:
-        """Return whether waiting tasks are tracked, so that the view must supply changed tasks."""
+        """Return whether waiting tasks are tracked.
+
+        The view must then supply the changed tasks.
+        """
         return self._waiting_tasks is not None
 
     def restore_plan(
@@ -193,7 +205,9 @@ class BlockDrawer:
         self.plan, self.block_number = EMPTY_PLAN, block
 
     def draw_at_block(self, view: NetworkView, block: BlockRef) -> PlanStep:
-        """Draw at the end of `block`, from an empty plan if it is the start block.
+        """Draw nodes at the end of `block`.
+
+        If it is the start block, the plan begins empty.
 
         Raises:
             FatalError: `block` does not follow the drawer's block.
@@ -222,7 +236,10 @@ class BlockDrawer:
         return iter(self._free_nodes.nodes.values())
 
     def build_policy_input(self, time: int) -> PolicyInput:
-        """Return the members as of the last block that had waiting tasks or active draws."""
+        """Build the policy's input for a block time.
+
+        The members are those as of the last block that had waiting tasks or active draws.
+        """
         return PolicyInput(self._pool.members, self.settings.rules, time)
 
     def _update_queue(self, view: NetworkView) -> TaskQueue:
@@ -250,7 +267,7 @@ class BlockDrawer:
         return _CrynuxPool(self._pool, free_nodes, block.time, self.explains)
 
     def _update_node(self, node: Node) -> None:
-        """Apply a copy of a node's row, because the fold keeps changing its own row object."""
+        """Store a copy of a node's row, because the fold keeps changing its own row."""
         address = node.address
         if not self._has_memory and self._legacy_policy is None:
             self._pool.update_node(node)
@@ -267,7 +284,7 @@ class BlockDrawer:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The waiting tasks and all tasks of their groups, as of the cursor."""
+    """The waiting tasks, and all tasks of their groups, as of the cursor."""
 
     settings: DispatchSettings
     waiting_tasks: Sequence[Task]
@@ -281,7 +298,7 @@ class QueueView:
         )
 
     def find_queue_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
-        """Return the drops of the tasks in `overflow`, and of tasks that can never start.
+        """Return the drops of overflowing tasks and of tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
         longer reach a verdict; its fee would be locked for nothing. A group is listed once, and is
@@ -305,7 +322,7 @@ class QueueView:
 
 
 def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
-    """Load the waiting tasks and the tasks of their groups."""
+    """Load the waiting tasks and all tasks of their groups."""
     waiting_tasks = view.get_waiting_tasks()
     groups = frozenset(task.group for task in waiting_tasks if task.group is not None)
     return QueueView(settings, waiting_tasks, view.get_group_tasks(groups) if groups else ())

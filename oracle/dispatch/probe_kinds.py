@@ -35,7 +35,7 @@ _RESERVE_PERCENT = 50
 
 
 class _SystemTaskCall(DispatcherCall):
-    """A contract call for a task that the dispatcher created."""
+    """A contract call about a task that the dispatcher created itself."""
 
     reserve_share = _RESERVE_PERCENT
 
@@ -54,7 +54,7 @@ class _SystemTaskCall(DispatcherCall):
 
 
 class ProbeCall(_SystemTaskCall):
-    """The call that creates and starts a system task for a node without a task in the window."""
+    """Creates and starts a system task for a node that had no task in the window."""
 
     name = PROBE
 
@@ -65,7 +65,7 @@ class ProbeCall(_SystemTaskCall):
 
 
 class EndProbeCall(_SystemTaskCall):
-    """The call that validates a system task, or times it out."""
+    """Validates a system task, or times it out."""
 
     name = END_PROBE
 
@@ -85,7 +85,7 @@ class EndProbeCall(_SystemTaskCall):
 
 
 class SecondGroupCall(_SystemTaskCall):
-    """The call that orders and starts the second group of a contest."""
+    """Orders and starts the second group of a contest."""
 
     name = SECOND_GROUP
 
@@ -100,7 +100,7 @@ class SecondGroupCall(_SystemTaskCall):
 
     @override
     def on_refused(self, call: Intent, result: PreflightResult, heads: Heads) -> Decision:
-        """End the call if the contest is over or has a second group, else let the call wait."""
+        """End the call if the contest is over or has a second group, or else let it wait."""
         name = "" if result.refusal is None else result.refusal.name
         if name in {"NotContested", "TaskExists"}:
             return Decision.end(IntentState.SUPERSEDED, NOT_OPEN_REASON)
@@ -108,7 +108,7 @@ class SecondGroupCall(_SystemTaskCall):
 
 
 class EndSecondGroupCall(_SystemTaskCall):
-    """The call that compares the results of a second group, or times out a task of the group."""
+    """Compares the results of a second group, or times out a task of the group."""
 
     name = END_SECOND_GROUP
 

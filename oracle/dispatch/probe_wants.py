@@ -1,4 +1,4 @@
-"""Finds the system tasks that are due, and the running system tasks that should end now.
+"""Finds system tasks that are due, and running system tasks that should end.
 
 Both are computed from the folded state at the cursor and from the calls in the outbox. The hash of
 the block that opened a window determines when each node is due in the window. A bookmark stores
@@ -75,15 +75,15 @@ class ProbeSettings:
             raise ValueError("[probing]: window_seconds and fee_wei must be at least 1")
 
     def get_window_number(self, time: int) -> int:
-        """Return the number of the window that contains a block time in seconds."""
+        """Return the number of the probing window that contains a block time in seconds."""
         return time // self.window_seconds
 
 
 class ProbeWindowHook(BlockHook):
-    """Records the first block of each window as blocks are folded."""
+    """Records the first block of each probing window as blocks are folded."""
 
     def __init__(self, settings: ProbeSettings | None) -> None:
-        """Create the hook; even without `settings`, a rewind clears an old window."""
+        """Create the hook; a rewind clears an old window even without `settings`."""
         self._settings = settings
         self.header_depth = 0 if settings is None else _HEADER_DEPTH
 
@@ -133,7 +133,7 @@ def get_open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> Prob
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """The state of the network at a block time, from which the due system tasks are computed."""
+    """The network's state at a block time, from which due system tasks are computed."""
 
     uow: UnitOfWork
     time: int
@@ -141,7 +141,7 @@ class ProbeState:
     settings: ProbeSettings
 
     def find_due_probes(self, calls: Sequence[Intent]) -> list[Probe]:
-        """Return the system tasks of the open window that are due and not yet planned.
+        """Return the system tasks of the open window that are due and not planned yet.
 
         The remaining part of `max_fee_wei` limits the list. `calls` must have every `probe` call
         of the window.
@@ -180,7 +180,7 @@ class ProbeState:
         )
 
     def is_probe_still_due(self, call: Intent) -> bool:
-        """Return whether a system task that was planned but not sent is still due."""
+        """Return whether a planned but unsent system task is still due."""
         window = get_open_window(self.uow, self.settings, self.time)
         if window is None or call.request.period != window.number:
             return False
@@ -204,7 +204,10 @@ class ProbeState:
 def load_probe_state(
     uow: UnitOfWork, settings: DispatchSettings, probe_settings: ProbeSettings | None
 ) -> ProbeState | None:
-    """Return the state at the cursor, or None if system tasks are off or nothing is indexed."""
+    """Load the state at the cursor.
+
+    The result is None if system tasks are off or nothing is indexed.
+    """
     cursor = uow.cursor.get()
     if probe_settings is None or cursor is None:
         return None
@@ -212,14 +215,17 @@ def load_probe_state(
 
 
 def load_probe_calls(uow: UnitOfWork, account: Account, window: int) -> list[Intent]:
-    """Return every `probe` call of this window and of later windows."""
+    """Return all `probe` calls of this and later windows."""
     return uow.outbox.intents.list_intents_from_period(account, PROBE, window)
 
 
 def find_due_end_calls(
     uow: UnitOfWork, calls: Sequence[Intent], creator: Address, time: int
 ) -> Mapping[str, str]:
-    """Return, by subject, the calldata of each due call that ends tasks of `calls`."""
+    """Return the calldata of each due call that ends the tasks of `calls`.
+
+    The result maps the subject of a call to its calldata.
+    """
     calldata_by_subject: dict[str, str] = {}
     for call in calls:
         if _is_call_effective(call):
@@ -251,7 +257,7 @@ def _iter_due_end_calls(
 
 
 def _has_missed_deadline(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
-    """Return whether the node of a task missed its deadline to answer or to reveal."""
+    """Return whether a task's node missed its deadline to answer or to reveal."""
     if task.stopped_time is None:
         return time > (task.started_time or 0) + (task.timeout or 0)
     end_times = [member.stopped_time or member.ended_time for member in group_tasks]
@@ -270,7 +276,7 @@ def _is_answered_or_ended(task: Task) -> bool:
 
 
 def _limit_probes_to_budget(probes: Sequence[Probe], remaining_tasks: int) -> Iterator[Probe]:
-    """Yield the probes, in order, until the first probe whose tasks exceed the limit."""
+    """Yield probes in order until their tasks would exceed the remaining number."""
     for probe in probes:
         remaining_tasks -= len(probe.nodes)
         if remaining_tasks < 0:

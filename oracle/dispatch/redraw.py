@@ -1,4 +1,4 @@
-"""Folds history in memory and repeats its draws, block by block, to verify the daemon's draws.
+"""Folds history in memory and repeats its draws block by block, to verify the daemon's draws.
 
 Block hashes and times are read from the chain, and nothing that the daemon stored is used.
 """
@@ -25,7 +25,7 @@ _HEADER_BATCH = 128
 
 
 class TaskStart(NamedTuple):
-    """A task that `node` started in `block`, and the node that was drawn for it, or None."""
+    """A task started by `node` in `block`, and the node drawn for it, if any."""
 
     task: TaskKey
     node: Address | None
@@ -34,7 +34,7 @@ class TaskStart(NamedTuple):
 
 
 def is_started_at_creation(task: Task) -> bool:
-    """Return whether the task was created and started by the same transaction.
+    """Return whether the task was created and started in the same transaction.
 
     Such a task never waited, so no draw can precede its start.
     """
@@ -43,7 +43,7 @@ def is_started_at_creation(task: Task) -> bool:
 
 
 class HeaderReader:
-    """Reads the chain's headers in batches, and compares them with the stored headers."""
+    """Reads the chain's headers in batches, and compares them with stored headers."""
 
     def __init__(
         self, chain: ChainSource, stored_by_number: Mapping[int, BlockRef], last: int
@@ -55,7 +55,7 @@ class HeaderReader:
         self._prefetched: dict[int, BlockRef | None] = {}
 
     def get_header(self, number: int) -> BlockRef | None:
-        """Return the chain's block at a height, or None if the chain skipped the height.
+        """Return the chain's block at a height, or None if the height was skipped.
 
         Raises:
             TransientError: the block is missing, or differs from the stored block.
@@ -77,7 +77,7 @@ class HeaderReader:
         return block
 
     def get_header_at_or_below(self, number: int) -> BlockRef:
-        """Return the block at a height, or the next lower block if the chain skipped the height.
+        """Return the block at a height, or the next lower block if the height was skipped.
 
         Raises:
             TransientError: see `get_header`.
@@ -86,7 +86,7 @@ class HeaderReader:
 
 
 class Redrawer:
-    """Folds history in memory, and draws at the end of every block in which tasks wait."""
+    """Folds history in memory, and draws at the end of every block with waiting tasks."""
 
     def __init__(self, settings: DispatchSettings, headers: HeaderReader) -> None:
         self._start_block = settings.start_block
@@ -96,13 +96,13 @@ class Redrawer:
 
     @property
     def active_draws(self) -> Mapping[TaskKey, Address]:
-        """Return the drawn node of each task whose draw is active."""
+        """Return the drawn node of each task with an active draw."""
         return self._drawer.plan.active_draws
 
     def iter_draws_and_starts(
         self, last: int, events: Iterable[DomainEvent]
     ) -> Iterator[TaskDraw | TaskStart]:
-        """Yield all draws and starts up to the end of the block `last`, in the order of blocks."""
+        """Yield all draws and starts up to the end of block `last`, in block order."""
         drawn_through = self._start_block - 1
         for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:
@@ -117,7 +117,7 @@ class Redrawer:
         yield from self._draw_in_block_range(drawn_through + 1, last)
 
     def _draw_in_block_range(self, first: int, last: int) -> Iterator[TaskDraw]:
-        """Yield the draws at the end of each block; blocks in which no task waits are skipped."""
+        """Yield the draws at the end of each block, skipping blocks without waiting tasks."""
         for number in range(max(first, self._start_block), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to_block(last)
@@ -128,7 +128,7 @@ class Redrawer:
 
 
 class WorkingSetView:
-    """The tasks and nodes of a fold in memory, in the form that a drawer reads."""
+    """The tasks and nodes of an in-memory fold, in the form that a block drawer reads."""
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)
@@ -146,7 +146,7 @@ class WorkingSetView:
         return not self._waiting_task_by_key
 
     def fold_block(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
-        """Advance to the end of a block, and return the tasks that started in the block."""
+        """Fold a block, and return the tasks that started in it."""
         self._fold.fold_block(number, events, journal=False)
         if self._evaluator is not None:
             for event in events:
@@ -180,7 +180,7 @@ class WorkingSetView:
         return tasks
 
     def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
-        """Return all nodes if `block` is None, else the nodes that changed since the last call.
+        """Return the nodes that changed since the last call, or all nodes if `block` is None.
 
         The drawer calls in the order of blocks, and passes the block of its last call.
         """
@@ -194,7 +194,7 @@ class WorkingSetView:
         return nodes
 
     def get_evaluator(self, block: int) -> PocketEvaluator:
-        """Return the only evaluator, which is always at the block of the fold."""
+        """Return the single evaluator, which is always at the fold's current block."""
         del block
         if self._evaluator is None:
             raise FatalError("this policy has no evaluator, because it is not stateful")

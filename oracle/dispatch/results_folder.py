@@ -1,4 +1,4 @@
-"""Reads the hashes of results that the operator's storage delivers to the dispatcher.
+"""Reads the result hashes that the operator's storage delivers to the dispatcher.
 
 The chain has the answers of the nodes, but never their results. An answer is bound to its group,
 so that it cannot be copied into another group. See docs/explanation/dispatch.md#results.
@@ -19,7 +19,7 @@ _MAX_BYTES = 80
 
 
 class ResultsFolder:
-    """A folder of files, each named after a task and containing the hash of the task's result.
+    """A folder of files, each named after a task and holding the hash of the task's result.
 
     The files are not trusted, so a result counts only if its hash matches the verdict on chain.
     """
@@ -32,7 +32,7 @@ class ResultsFolder:
 
     @classmethod
     def open_folder(cls, path: Path) -> "ResultsFolder":
-        """Check that the folder is readable, and return it.
+        """Return the folder after checking that it is readable.
 
         Raises:
             InputError: the folder is missing, not a folder, or unreadable.

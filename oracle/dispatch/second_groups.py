@@ -72,7 +72,7 @@ _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
 
 class PlannedSecondGroup(NamedTuple):
-    """A contested group, a task of this group, and the nodes that repeat the work.
+    """A contested group, one of its tasks, and the nodes that repeat the work.
 
     `window_end` is the last second of the window, in block time.
     """
@@ -84,7 +84,9 @@ class PlannedSecondGroup(NamedTuple):
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan second groups and the ends of their tasks once per block, or return None.
+    """Plan second groups, and calls that end their tasks, once per block.
+
+    The result is None if nothing is planned.
 
     Raises:
         TransientError: no endpoint returns the minimum fee.
@@ -109,20 +111,23 @@ def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | N
 
 
 def load_second_group_calls(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
-    """Return the calls for second groups whose tasks may still be open at block time `time`."""
+    """Return the second-group calls whose tasks may still be open at a block time."""
     first_day = time // _DAY_SECONDS - _DAYS_BACK
     return uow.outbox.intents.list_intents_from_period(account, SECOND_GROUP, first_day)
 
 
 def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> Mapping[str, str]:
-    """Return, by subject, the calldata of each due call that ends tasks of second groups."""
+    """Return the calldata of each due call that ends second-group tasks.
+
+    The result maps the subject of a call to its calldata.
+    """
     return find_due_end_calls(
         uow, load_second_group_calls(uow, account, time), account.address, time
     )
 
 
 def is_group_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
-    """Return whether an unsent call is recent, and its nodes are still available."""
+    """Return whether an unsent start is recent and all its nodes are still available."""
     request = call.request
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
@@ -140,7 +145,7 @@ def is_group_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor
 def _iter_planned_second_groups(
     context: DispatchContext, uow: UnitOfWork, contests: Sequence[Intent], calls: Sequence[Intent]
 ) -> Iterator[PlannedSecondGroup]:
-    """Yield a second group for each contest that has none, if enough nodes are idle."""
+    """Yield a second group for each contest that lacks one, if enough nodes are idle."""
     cursor = uow.cursor.get()
     account = context.account_context.account
     ordered_subjects = {call.request.subject for call in calls if _is_second_group_ordered(call)}
@@ -180,9 +185,9 @@ def _iter_planned_second_groups(
 def choose_nodes(
     idle_nodes: Iterable[Node], task: Task, count: int, seed: str
 ) -> tuple[Address, ...]:
-    """Draw, by the seed, `count` nodes that can run the task, or none if there are too few.
+    """Draw `count` nodes that can run the task, using the seed.
 
-    Nodes with the task's models on disk are preferred.
+    The result is empty if there are too few. Nodes with the task's models on disk are preferred.
     """
     requirement = build_requirement(task)
     fitting_nodes = [node for node in idle_nodes if find_misfit_reason(node, requirement) is None]
@@ -202,7 +207,7 @@ def _is_second_group_ordered(call: Intent) -> bool:
 
 
 def _has_order_hash_fields(task: Task) -> bool:
-    """Return whether the database has every field of the task that the order hash covers."""
+    """Return whether all fields of the task covered by the order hash are known."""
     return None not in (task.kind, task.size, task.timeout, task.version)
 
 
@@ -251,7 +256,7 @@ def _build_start_request(
 
 
 def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the settlement of each contest that its second group has decided, once per block.
+    """Plan settlements of contests that a second group has decided, once per block.
 
     The result is None if no contest is decided. The second group is read at the final block, so
     that no reorg changes its verdict.
@@ -290,7 +295,7 @@ def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> 
 def _find_contests_with_second_group(
     uow: UnitOfWork, context: DispatchContext, time: int
 ) -> Iterator[Intent]:
-    """Yield the open contests whose second group was ordered by this daemon or another account."""
+    """Yield the open contests that have a second group, ordered by any account."""
     calls = load_second_group_calls(uow, context.account_context.account, time)
     ordered_subjects = {
         call.request.subject
@@ -305,7 +310,7 @@ def _find_contests_with_second_group(
 def _classify_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[tuple[Intent, CallRequest]]]:
-    """Return the contests that are settled, and those that are decided, as of the final block.
+    """Return the settled and the decided contests as of the final block.
 
     A contest is decided if its second group has been compared, and a result that the contract
     accepts for the verdict is known. A decided contest is returned with the call that replaces the
@@ -337,7 +342,7 @@ def _classify_contests(
 def _find_accepted_result(
     context: DispatchContext, contest: Intent, second_group: GroupKey, verdict: Hash | None
 ) -> Hash | None:
-    """Return the result that the contract accepts for this verdict, or None if it is unknown.
+    """Return the result that the contract accepts for this verdict, if it is known.
 
     If the second group has no majority, no node is slashed, regardless of the result. The zero
     hash is then returned, so that the stakes are released at once.
@@ -364,7 +369,7 @@ def _find_accepted_result(
 
 
 def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
-    """Return the settlement call that replaces the call waiting for the contest window's end."""
+    """Build the settlement call that replaces a call waiting for the window's end."""
     group, tasks = decode_settle_contest_call(waiting_request.calldata)
     return CallRequest(
         account=waiting_request.account,

@@ -1,1 +1,1 @@
-"""Writes the scores of accepted rounds to the hot set, where contracts read them without proof."""
+"""Writes scores of accepted rounds to the hot set, where contracts read them without proofs."""

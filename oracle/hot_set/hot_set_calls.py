@@ -1,4 +1,4 @@
-"""The kinds of calls to the hot set, and the reasons that end or delay an unsent call."""
+"""The kinds of calls to the hot set, and why an unsent call ends or waits."""
 
 from typing_extensions import override
 
@@ -13,7 +13,7 @@ from oracle.txmgr.call_registry import CallStage, Decision
 
 
 class _HotSetCall(ContractCall):
-    """A call with proofs that the contract accepts only until it accepts the next round.
+    """A call with proofs, which the contract accepts only until the next round is accepted.
 
     The kinds of calls are registered even if no hot set is configured, because the outbox may
     contain calls that were planned under an earlier configuration. These calls end unsent.
@@ -46,7 +46,7 @@ class _HotSetCall(ContractCall):
         return Decision.proceed()
 
     def _find_end_reason(self, uow: UnitOfWork, call: Intent) -> str | None:
-        """Return why the call must not be sent any more, or None."""
+        """Return why the call must not be sent any more, if there is a reason."""
         if self._hot_set is None or call.request.contract != self._hot_set.address:
             return "hot_set.address was changed or removed"
         last_round = uow.rounds.find_last_provable_round()
@@ -61,7 +61,7 @@ class _HotSetCall(ContractCall):
 
 
 class BringWordsCall(_HotSetCall):
-    """Writes consecutive words (of sixteen scores each) of a round to the hot set."""
+    """Writes consecutive words of a round, with sixteen scores each, to the hot set."""
 
     name = UPDATE_WORDS
 

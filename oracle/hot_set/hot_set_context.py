@@ -1,4 +1,4 @@
-"""The context of the hot set's jobs: the contract, the fee limit, and the progress of writing."""
+"""The context of the hot set's jobs: the contract, the fee limit, and the writing progress."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from oracle.txmgr.context import AccountContext
 
 @dataclass(slots=True)
 class HotSetProgress:
-    """The part of the hot set that is known to be up to date; a restart or a reorg resets it.
+    """The part of the hot set known to be up to date; a restart or a reorg resets it.
 
     `words_root` is the root of the newest round after which no words are left to write, and
     `seats_root` the root of the newest round after which no seats are left to bind. The nodes of
@@ -29,11 +29,11 @@ class HotSetProgress:
     configuration: WordsConfiguration | None = None
 
     def is_complete(self, root: Hash) -> bool:
-        """Return whether no words or seats are left to write after the round with this root."""
+        """Return whether all words and seats of the round with this root are written."""
         return self.words_root == self.seats_root == root
 
     def reset_after_reorg(self, reorg_id: int) -> None:
-        """Reset the progress after a reorg, because the reorg may have removed a mined call."""
+        """Reset the progress after a reorg, which may have removed a mined call."""
         if reorg_id != self.reorg_id:
             self.words_root = self.seats_root = None
             self.bound_seats, self.reorg_id = 0, reorg_id
@@ -59,17 +59,17 @@ class HotSetContext:
         return self.quorum.account_context
 
     def get_contract(self) -> WordsContract:
-        """Return the contract, read from synced endpoints."""
+        """Return the hot set contract, which is read from synced endpoints."""
         return WordsContract(self.account_context.get_synced_pool_view(), self.address)
 
     def measure_lag(self, block: BlockRef) -> HotSetLag | None:
-        """Return how far the hot set is behind at a block; see `measure_hot_set_lag`."""
+        """Return how far the hot set lags behind at a block; see `measure_hot_set_lag`."""
         return measure_hot_set_lag(
             self.account_context.store, self.leaf_cache, self.get_contract(), block
         )
 
     def get_configuration(self, block: BlockRef) -> WordsConfiguration:
-        """Return the contract's settings; they never change, so they are read only once.
+        """Return the contract's settings, which never change and are read only once.
 
         Raises:
             TransientError: no endpoint returns the contract's state.

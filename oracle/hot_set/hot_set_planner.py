@@ -1,4 +1,4 @@
-"""Plans the calls that write words of scores to the hot set, and bind nodes to their seats.
+"""Plans the calls that write score words to the hot set and bind nodes to their seats.
 
 The contract requires no rights, because every call carries a proof. The planner reads from the
 contract which words and seats are left, and stores nothing except the planned calls. See
@@ -58,11 +58,12 @@ class _PlannedCall(NamedTuple):
 
 
 def plan_hot_set_calls(context: HotSetContext, heads: Heads) -> StepResult | None:
-    """Plan the calls that the last accepted round requires; return None if none is needed.
+    """Plan the calls that the last accepted round requires.
 
-    Nothing is planned while earlier calls are pending, or while a report is in flight, because the
-    report will invalidate the proofs. After each round, transmitters of a lower rank have a head
-    start, so this transmitter plans only the calls that they have not sent by its end.
+    The result is None if none is needed. Nothing is planned while earlier calls are pending, or
+    while a report is in flight, because the report will invalidate the proofs. After each round,
+    transmitters of a lower rank have a head start, so this transmitter plans only the calls that
+    they have not sent by its end.
 
     Raises:
         TransientError: no endpoint answers.
@@ -111,7 +112,10 @@ def _has_pending_call(context: HotSetContext, uow: UnitOfWork) -> bool:
 
 
 def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | None:
-    """Return the newest round for which the head start of lower ranks is over, or None.
+    """Return the newest round that this reporter may write to the hot set now.
+
+    Transmitters of a lower rank may write a round first, so a round is due when their head start
+    is over. The result is None if no round is due.
 
     The result is also None if the root of this round was withdrawn. `block` is the block at which
     the contract is read. The newest round cannot be used, because its head start would never end
@@ -128,7 +132,7 @@ def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | 
 def _plan_word_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
-    """Yield the calls that write words that differ from `due_round`, or that soon become stale.
+    """Yield calls that write words which differ from `due_round` or soon become stale.
 
     The contract limits how many nodes may fall through words of the last round (`count_falls`
     defines a fall). Words beyond this limit are written as of the round that is `lag_rounds`
@@ -199,7 +203,7 @@ def _plan_word_run_calls(
 def _plan_seat_calls(
     context: HotSetContext, last_round: RoundAccepted, due_round: RoundAccepted, block: BlockRef
 ) -> Iterator[_PlannedCall]:
-    """Yield the calls that bind the unbound nodes with the lowest seats.
+    """Yield calls that bind the unbound nodes with the lowest seats.
 
     The contract requires leaves that are `lag_rounds` rounds old. Nodes that could not be bound
     after `due_round` yet are left to transmitters of a lower rank. The seats below `bound_seats`
@@ -243,7 +247,7 @@ def _plan_seat_calls(
 def _load_hot_set_rounds(
     context: HotSetContext, round_number: int, due_number: int
 ) -> tuple[HotSetRound | None, HotSetRound | None]:
-    """Return the rounds with these numbers; equal numbers return the same object twice."""
+    """Load the rounds with these numbers; equal numbers give the same object twice."""
     due_hot_set_round = _load_round(context, due_number)
     is_due = round_number == due_number
     return due_hot_set_round if is_due else _load_round(context, round_number), due_hot_set_round
@@ -256,7 +260,7 @@ def _load_round(context: HotSetContext, round_number: int) -> HotSetRound | None
 def _enqueue_calls(
     context: HotSetContext, last_round: RoundAccepted, calls: Sequence[_PlannedCall]
 ) -> StepResult | None:
-    """Store the calls, except those that are held, already mined, or were tried too often."""
+    """Store the calls, except those that are held, already mined, or tried too often."""
     account, stamp = context.account_context.account, context.account_context.stamp
     steps: list[StepResult] = []
     with context.account_context.write_transaction() as uow:
@@ -294,7 +298,7 @@ def _enqueue_calls(
 
 
 def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
-    """Return how many of the sixteen nodes of a word fall between two versions of the word.
+    """Return how many of a word's sixteen nodes fall between two versions of the word.
 
     A node falls if it becomes unselectable, or if its QoS drops by more than `big_fall`, which is
     in steps of 0.0001. The contract QoSWords counts in the same way
@@ -317,7 +321,7 @@ def split_by_fall_limit(
     max_new_falls: int,
     big_fall: int,
 ) -> tuple[list[int], list[int]]:
-    """Split words into those that add at most `max_new_falls` falls in total, and the others."""
+    """Split words into those that add at most `max_new_falls` falls in total, and the rest."""
     allowed_indexes: list[int] = []
     excess_indexes: list[int] = []
     total_falls = 0

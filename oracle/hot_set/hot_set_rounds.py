@@ -1,4 +1,4 @@
-"""The rounds whose words can be written to the hot set, and how far the hot set is behind them."""
+"""The rounds whose words can be written to the hot set, and how far it lags behind them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 
 @dataclass(frozen=True, slots=True)
 class HotSetRound:
-    """An accepted round whose leaves are stored, and its words in the hot set."""
+    """An accepted round with stored leaves, and its words in the hot set."""
 
     pieced_round: PiecedRound
     lane_words: Sequence[int]
@@ -23,7 +23,7 @@ class HotSetRound:
     def find_outdated_indexes(
         self, stored_words: Sequence[StoredWord], min_round: int = 0
     ) -> list[int]:
-        """Return the indexes of the words in the contract that differ from this round.
+        """Return the indexes of the contract's words that differ from this round.
 
         See `find_outdated_words`.
         """
@@ -37,7 +37,10 @@ class HotSetRound:
 def load_hot_set_round(
     store: Store, leaf_cache: LeafCache, round_number: int
 ) -> HotSetRound | None:
-    """Return an accepted round, or None if its root was withdrawn or its leaves are not stored."""
+    """Load an accepted round.
+
+    The result is None if its root was withdrawn or its leaves are not stored.
+    """
     with store.read_transaction() as uow:
         accepted_round = uow.rounds.find_accepted_round(round_number)
         if accepted_round is None or uow.rounds.is_struck(round_number):
@@ -52,7 +55,7 @@ def load_hot_set_round(
 def measure_hot_set_lag(
     store: Store, leaf_cache: LeafCache, contract: WordsContract, block: BlockRef
 ) -> HotSetLag | None:
-    """Return how far the hot set is behind the last round that was accepted by a block.
+    """Return how far the hot set lags behind the last round accepted up to a block.
 
     The result is None (unknown) if the root of this round was withdrawn, if its leaves are not
     stored, or if no endpoint returns the words in the contract.

@@ -1,1 +1,1 @@
-"""Plans and sends the calls of kickouts, and publishes the evidence behind each kickout."""
+"""Plans and sends kickout calls, and publishes the evidence for each kickout."""

@@ -1,4 +1,4 @@
-"""Publishes the evidence of kickouts: one file for each interval in which a kickout is due."""
+"""Publishes the evidence of kickouts, one file for each interval in which a kickout is due."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from oracle.errors import InputError
 
 
 def export_evidence(folder: Path, node: Address, due_since: int, evidence: str) -> Path:
-    """Write and fsync the evidence file of a kickout, unless an intact file exists already.
+    """Write and fsync a kickout's evidence file, unless an intact file exists.
 
     Raises:
         InputError: the folder cannot be written.
@@ -26,7 +26,7 @@ def export_evidence(folder: Path, node: Address, due_since: int, evidence: str) 
 
 
 def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
-    """Return the path of the evidence file for the interval that began at `due_since`.
+    """Return the path of the evidence file for the interval that starts at `due_since`.
 
     `due_since` is a block time.
     """
@@ -34,5 +34,8 @@ def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
 
 
 def _is_evidence_file_intact(path: Path, evidence: str) -> bool:
-    """Return whether an intact evidence file exists; a disk failure may truncate the file."""
+    """Return whether an intact evidence file exists.
+
+    A disk failure may truncate the file.
+    """
     return path.exists() and path.read_bytes() == evidence.encode()

@@ -1,4 +1,4 @@
-"""The call kinds of kickouts, the reasons to end an unsent call, and the review after a rewind.
+"""The kinds of kickout calls, why an unsent call ends, and the review after a rewind.
 
 See tests/faults/sending/cases.toml#f56.
 """
@@ -53,7 +53,10 @@ _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permane
 
 
 def report_unjustified_kickout(subject: str, reason: str) -> None:
-    """Log and count a sent kickout that is not justified; an operator has to review it."""
+    """Log and count a sent kickout that is not justified.
+
+    An operator has to review it.
+    """
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
@@ -61,10 +64,11 @@ def report_unjustified_kickout(subject: str, reason: str) -> None:
 def find_kickout_obstacle(
     context: KickoutContext, uow: UnitOfWork, request: CallRequest
 ) -> str | None:
-    """Return why a kickout call must not be sent, or None if the last round still justifies it.
+    """Return why a kickout call must not be sent.
 
-    A call carries a proof of a leaf in the last round. The next round invalidates the proof, and
-    the call is then planned again with a new one.
+    The result is None if the last round still justifies it. A call carries a proof of a leaf in
+    the last round. The next round invalidates the proof, and the call is then planned again with a
+    new one.
     """
     node = get_subject_node(request)
     kick = uow.rounds.get_kick_by_node([node]).get(node)
@@ -101,7 +105,7 @@ def _find_execution_obstacle(
 def _find_objection_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
-    """Return why an objection now delays a planned accusation, or None if none does."""
+    """Return why an objection now delays a planned accusation, if one does."""
     open_intervals = (
         entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None
     )
@@ -136,11 +140,12 @@ def is_kick_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
 
 
 def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
-    """End an unsent kickout call that is no longer due, or return None if there is none.
+    """End an unsent call for a kickout that is no longer due.
 
-    The review before the signature would end the call as well, but only when the call is signed.
-    A call may wait for long, for example until the contract's rate limit admits another kickout,
-    and no other call about the node can be sent meanwhile.
+    The result is None if there is none. The review before the signature would end the call as
+    well, but only when the call is signed. A call may wait for long, for example until the
+    contract's rate limit admits another kickout, and no other call about the node can be sent
+    meanwhile.
     """
     with context.account_context.store.read_transaction() as uow:
         intents_with_reason = [
@@ -165,7 +170,7 @@ def get_subject_node(request: CallRequest) -> Address:
 
 
 class _KickCall(ContractCall):
-    """A call about a kickout; such calls are never urgent.
+    """A call about a kickout, which is never urgent.
 
     See tests/faults/sending/cases.toml#f58.
     """
@@ -196,7 +201,7 @@ class _KickCall(ContractCall):
 
 
 class _ExpulsionCall(_KickCall):
-    """A call that leads to an expulsion; its review is late, because the node may recover."""
+    """A call that leads to an expulsion, reviewed late because the node may recover."""
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)
@@ -235,19 +240,19 @@ class AccuseCall(_ExpulsionCall):
 
 
 class ExecuteKickCall(_ExpulsionCall):
-    """Executes the kickout of an accused node after the veto delay."""
+    """Executes an accused node's kickout after the veto delay."""
 
     name = EXECUTE_KICK
 
 
 class RetryKickCall(_ExpulsionCall):
-    """Requests again that the network end the membership of an expelled node."""
+    """Requests again that the network end an expelled node's membership."""
 
     name = RETRY_KICK
 
 
 class ClearKickCall(_KickCall):
-    """Ends the accusation of a node whose last leaf no longer states that its kickout is due."""
+    """Ends a node's accusation when its last leaf no longer shows a due kickout."""
 
     name = CLEAR_KICK
 
@@ -263,11 +268,11 @@ class ClearKickCall(_KickCall):
 
 
 class KickoutHook(BlockHook):
-    """Reports sent kickouts whose evidence a reorg has removed from the chain."""
+    """Reports sent kickouts whose evidence a reorg removed from the chain."""
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Report sent calls whose evidence the rewind removes, for an operator's review.
+        """Report sent calls whose evidence the rewind removes, for review by an operator.
 
         The rewind itself ends unsent calls.
         """

@@ -1,4 +1,4 @@
-"""The nodes whose kickout is due or accused, with their leaves in the last accepted round.
+"""Nodes that are accused or whose kickout is due, with their leaves in the last accepted round.
 
 A kickout is accused and executed by a proof of the node's leaf, so only the last round counts. See
 docs/explanation/kickouts.md#lifecycle.
@@ -41,7 +41,7 @@ NO_PROVABLE_ROUND = (
 
 @dataclass(frozen=True, slots=True)
 class KickoutCase:
-    """A node whose kickout is due at the head, or that is accused.
+    """A node that is accused, or whose kickout is due at the head.
 
     `interval` is the interval since which the kickout is due, or None if the kickout is no longer
     due at the head. `proof` proves the node's leaf in the last round; it is None if no round was
@@ -62,12 +62,12 @@ class KickoutCase:
 
     @property
     def due_since(self) -> int:
-        """The unix time since which the kickout is due by the last round; 0 if it is not due."""
+        """The unix time since which the kickout is due in the last round; 0 if it is not."""
         return 0 if self.proof is None else self.proof.leaf.kickout_due_since
 
 
 def load_last_round(uow: UnitOfWork, cache: LeafCache) -> PiecedRound | None:
-    """Return the last accepted round, or None for the reasons in `NO_PROVABLE_ROUND`."""
+    """Load the last accepted round, or return None for the reasons in `NO_PROVABLE_ROUND`."""
     accepted_round = uow.rounds.find_last_provable_round()
     return None if accepted_round is None else load_pieced_round(uow, cache, accepted_round)
 
@@ -79,9 +79,10 @@ def prove_node_in_last_round(
     node: Address,
     seat: int | None = None,
 ) -> NodeProof | None:
-    """Prove the leaf of a node in the last round; return None if the node has no leaf.
+    """Prove a node's leaf in the last round.
 
-    `seat` is the seat of the node, or None if the caller does not know the seat.
+    The result is None if the node has no leaf. `seat` is the seat of the node, or None if the
+    caller does not know the seat.
     """
     proof = cache.proofs.get_or_make(
         (last_round.root, node),
@@ -99,10 +100,11 @@ def load_kickout_cases(
     *,
     with_hold_reasons: bool = True,
 ) -> list[KickoutCase]:
-    """Return a case for every open interval, oldest first, then one for every other accusation.
+    """Load a case for each open kickout interval, then for each other accusation.
 
-    `nodes` restricts the cases to these nodes. `with_hold_reasons` also loads the scores of each
-    node, which takes long in a mass outage, when the kickouts of thousands of nodes are due.
+    Intervals are in order, oldest first. `nodes` restricts the cases to these nodes.
+    `with_hold_reasons` also loads the scores of each node, which takes long in a mass outage, when
+    the kickouts of thousands of nodes are due.
     """
     intervals = load_open_kickout_intervals(uow, policy.rules)
     kicks = {kick.node: kick for kick in uow.rounds.list_kicks()}
@@ -144,7 +146,7 @@ def load_kickout_cases(
 def _apply_objection_delays(
     uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
-    """Return the cases with objection delays as obstacles, unless a case has another obstacle."""
+    """Add objection delays as obstacles to the cases that have no other obstacle."""
     unobstructed_kickouts = [
         (case.interval, case.due_since)
         for case in cases
@@ -162,7 +164,7 @@ def _apply_objection_delays(
 def _prove_nodes_in_last_round(
     uow: UnitOfWork, cache: LeafCache, last_round: PiecedRound | None, nodes: Sequence[Address]
 ) -> dict[Address, NodeProof | None]:
-    """Return the proof in the last round of each node, or None for a node without a leaf.
+    """Return each node's proof in the last round, or None for a node without a leaf.
 
     Cached proofs are read in one batch, because there may be thousands of nodes.
     """
@@ -194,7 +196,10 @@ def find_accusation_obstacle(
     settings: ReportSettings,
     time: int,
 ) -> str | None:
-    """Return why the contract rejects an accusation of a node at `time`, or None."""
+    """Return why the contract would reject an accusation of a node at `time`.
+
+    The result is None if the contract would accept it.
+    """
     if last_round is None:
         return NO_PROVABLE_ROUND
     last_round_number = last_round.summary.round
@@ -236,7 +241,7 @@ def _find_hold_reason(
 
 
 def is_accused_for_interval(kick: NodeKick | None, due_since: int) -> bool:
-    """Return whether a node is accused for the interval that began at `due_since`."""
+    """Return whether a node is accused for the kickout interval starting at `due_since`."""
     return (
         kick is not None
         and kick.is_accused
@@ -246,7 +251,7 @@ def is_accused_for_interval(kick: NodeKick | None, due_since: int) -> bool:
 
 
 def load_open_kickout_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
-    """Return the open intervals, oldest first.
+    """Return the open kickout intervals, oldest first.
 
     Under legacy rules, scores count only within a time window. An interval that ended with this
     window is left out, although no event of the node has closed the interval yet.
@@ -265,7 +270,7 @@ def load_open_kickout_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDu
 def count_held_intervals(
     uow: UnitOfWork, intervals: Sequence[KickoutDue], policy: KickoutPolicy
 ) -> int:
-    """Return the number of intervals whose kickout only the vetoer can allow."""
+    """Count the kickout intervals that are held until the vetoer allows the kickout."""
     return sum(
         _find_hold_reason(uow, policy, interval.node, interval) is not None
         for interval in intervals
@@ -273,7 +278,7 @@ def count_held_intervals(
 
 
 def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
-    """Return whether a kickout that is due by a leaf is still due as of the cursor."""
+    """Return whether a kickout that a leaf shows as due is still due at the cursor."""
     cursor = uow.cursor.get()
     stored_node = uow.nodes.get_many([node]).get(node)
     return (
@@ -285,7 +290,7 @@ def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules
 
 
 def load_kickout_evidence(uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue) -> str:
-    """Build the evidence from the scores that counted when the interval opened.
+    """Build the evidence from the scores that counted when the kickout interval opened.
 
     Raises:
         ValueError: a repair removed the scores.

@@ -1,4 +1,4 @@
-"""The context of kickouts: their rules, and the folder for their published evidence."""
+"""The context of kickouts: their rules, and the folder for published evidence."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

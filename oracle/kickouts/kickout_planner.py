@@ -1,4 +1,4 @@
-"""Plans kickout calls: accusations, executions, clearings, and repeated calls to the network.
+"""Plans kickout calls: accusations, executions, clearings, and retries to the network.
 
 Each call carries a proof of the node's leaf in the last round, so that the contract does not have
 to trust the sender. Anyone may send the same calls. See docs/explanation/kickouts.md#lifecycle.
@@ -55,7 +55,7 @@ _MAX_CALLS_PER_STEP = 16
 
 @dataclass(frozen=True, slots=True)
 class _PlanInputs:
-    """The pending work on kickouts, as read from the database.
+    """The pending kickout work, as read from the database.
 
     `retriable_kicks` are expulsions for which the network has to be called again.
     `is_holding_reports` is whether a report waits for an operator. The scores may then be wrong,
@@ -69,12 +69,13 @@ class _PlanInputs:
 
 
 def plan_kickout_call(context: KickoutContext, heads: Heads) -> StepResult | None:
-    """Plan the kickout calls that are due; return None if nothing is planned.
+    """Plan the kickout calls that are due.
 
-    Nothing is planned while indexing is behind the head, because a kickout that is due in the
-    index may no longer be due at the head. Nothing is planned on a stalled chain either, because
-    no node is to blame for the stall (docs/explanation/ingest.md#heads). While the sanity gate
-    holds a report, accusations are only cleared.
+    The result is None if nothing is planned. Nothing is planned while indexing is behind the head,
+    because a kickout that is due in the index may no longer be due at the head. Nothing is planned
+    on a stalled chain either, because no node is to blame for the stall
+    (docs/explanation/ingest.md#heads). While the sanity gate holds a report, accusations are only
+    cleared.
     """
     if (
         heads.stalled
@@ -150,9 +151,10 @@ def _iter_plan_results(
 def plan_accusation(
     context: KickoutContext, case: KickoutCase, last_round: PiecedRound
 ) -> StepResult | None:
-    """Plan the accusation of a node; return None if the call cannot be sent now.
+    """Plan a call that accuses a node.
 
-    The case must have no obstacle. The evidence file is written before the call is planned.
+    The result is None if the call cannot be sent now. The case must have no obstacle. The evidence
+    file is written before the call is planned.
 
     Raises:
         TransientError: the evidence file cannot be written.
@@ -176,10 +178,10 @@ def plan_execution(
     last_round: PiecedRound,
     contract_status: RootsStatus,
 ) -> StepResult | None:
-    """Plan the execution of an accusation; return None if it cannot be executed yet.
+    """Plan a call that executes an accusation.
 
-    If the operator of this reporter has accepted the node's objection, this reporter does not
-    execute the kickout.
+    The result is None if it cannot be executed yet. If the operator of this reporter has accepted
+    the node's objection, this reporter does not execute the kickout.
     """
     accusation = None if case.kick is None else case.kick.accusation
     if (
@@ -206,7 +208,10 @@ def plan_execution(
 def plan_accusation_clearing(
     context: KickoutContext, case: KickoutCase, last_round: PiecedRound
 ) -> StepResult | None:
-    """Plan the end of an accusation whose kickout is not due by the last round, or return None."""
+    """Plan a call that ends an accusation no longer justified by the last round.
+
+    The result is None if no such call can be sent now.
+    """
     if (
         case.kick is None
         or not case.kick.is_accused
@@ -225,9 +230,10 @@ def plan_accusation_clearing(
 def plan_retry(
     context: KickoutContext, kick: NodeKick, contract_status: RootsStatus
 ) -> StepResult | None:
-    """Plan another request to end an expelled node's membership, or return None.
+    """Plan another request to end an expelled node's membership.
 
-    No request is due until some rounds after the last one, because the contract requires this.
+    The result is None if none is due. No request is due until some rounds after the last one,
+    because the contract requires this.
     """
     expulsion, min_rounds = kick.expulsion, contract_status.limits.kick_rounds
     if expulsion is None or contract_status.head.round < expulsion.tried_in + min_rounds:
@@ -249,11 +255,12 @@ def _is_case_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
 
 
 def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | None:
-    """Return the earliest chain time for a successful call (0 for now), or None if never.
+    """Return the earliest chain time at which a call would succeed.
 
-    The call is simulated. If the contract's rate limit is used up, the call waits until the limit
-    admits another call, instead of a try at every block (tests/faults/sending/cases.toml#f58). The
-    wait is limited to an hour, because an endpoint may return a wrong time.
+    The time is 0 if the call can be sent now; the result is None if it never succeeds. The call is
+    simulated. If the contract's rate limit is used up, the call waits until the limit admits
+    another call, instead of a try at every block (tests/faults/sending/cases.toml#f58). The wait
+    is limited to an hour, because an endpoint may return a wrong time.
     """
     preflight_result: PreflightResult = context.account_context.preflight(calldata)
     if preflight_result.outcome is PreflightOutcome.OK:
@@ -283,7 +290,7 @@ def _export_evidence(context: KickoutContext, case: KickoutCase) -> None:
 def find_kickout_call_in_flight(
     context: KickoutContext, uow: UnitOfWork, subject: str
 ) -> Intent | None:
-    """Return the call about this node that was planned and is not final yet, or None."""
+    """Return the planned call about this node that is not final yet, if there is one."""
     unfinished_intents = uow.outbox.intents.list_unfinished(context.account_context.account)
     return next(
         (intent for intent in unfinished_intents if intent.request.subject == subject), None
@@ -309,7 +316,7 @@ def _build_case_request(
 def _build_request(
     context: KickoutContext, kind: str, node: Address, calldata: str, round_number: int
 ) -> CallRequest:
-    """Return the request for a kickout call about a node, as of an accepted round."""
+    """Build the request for a kickout call about a node, as of an accepted round."""
     return CallRequest(
         account=context.account_context.account,
         contract=context.account_context.sender_account.domain.contract,
@@ -326,7 +333,7 @@ def _build_request(
 def _enqueue_call(
     context: KickoutContext, request: CallRequest, not_before: int = 0
 ) -> StepResult:
-    """Store a call to be sent from block time `not_before` (unix seconds) on."""
+    """Store a call that is sent no earlier than the block time `not_before`, in unix seconds."""
     request = replace(request, not_before=not_before or None)
     with context.account_context.write_transaction() as uow:
         intent_id = uow.outbox.intents.add_next_try(request, context.account_context.stamp)

@@ -30,7 +30,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 
 @dataclass(frozen=True, slots=True)
 class ObjectionDelay:
-    """The reason why this reporter does not accuse a node yet.
+    """Why this reporter does not accuse a node yet.
 
     `until` is the block time (unix seconds) at which the delay ends if the operator does not
     answer the objection, or None if only an answer ends the delay. `objection` is None while the
@@ -47,7 +47,10 @@ class ObjectionDelay:
 def check_objection_against_events(
     uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue, reason: int
 ) -> ObjectionCheck:
-    """Check the reason of an objection to an open interval against the stored events."""
+    """Check the reason of an objection against the stored events.
+
+    The objection is to an open interval.
+    """
     node = uow.nodes.get_many([interval.node])[interval.node]
     entries = load_counted_entries(uow, node, interval.opened_at, policy.rules)
     tasks = uow.tasks.get_many([entry.task for entry in entries])
@@ -80,10 +83,11 @@ def load_objection_delays(
     kickouts: Sequence[tuple[KickoutDue, int]],
     time: int,
 ) -> dict[Address, ObjectionDelay]:
-    """Return, by node, what delays this reporter's accusations at block time `time`.
+    """Return what delays this reporter's accusation of each node.
 
-    `kickouts` are pairs of an open interval, and the unix time since which the node's kickout is
-    due by its leaf in the last round. No accusation is delayed if objections are not indexed.
+    `time` is the current block time. `kickouts` are pairs of an open interval, and the unix time
+    since which the node's kickout is due by its leaf in the last round. No accusation is delayed
+    if objections are not indexed.
     """
     terms = policy.objection_terms
     if terms is None:
@@ -109,7 +113,7 @@ def load_objection_delays(
 
 
 class _NodeObjections(NamedTuple):
-    """A node's objections and, by `due_since`, the answers to them, at block time `time`."""
+    """A node's objections at a block time, and the answers to them by `due_since`."""
 
     objections: Sequence[Objected]
     answers: Mapping[int, ObjectionAnswer]

@@ -1,4 +1,4 @@
-"""Accepts or refuses signed objections posted to the read API, before gas is spent.
+"""Accepts or refuses signed objections posted to the read API, before gas is spent on them.
 
 See docs/explanation/objections.md#post-an-objection.
 """
@@ -30,7 +30,7 @@ _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 
 
 class ObjectionRefusal(StrEnum):
-    """The reason why a posted objection is not accepted."""
+    """Why a posted objection is not accepted."""
 
     NOT_MEMBER = "not_member"
     NOT_DUE = "not_due"
@@ -85,9 +85,10 @@ class ObjectionIntake:
     accepts_signature: Callable[[Address, Hash, bytes], bool] | None = None
 
     def accept(self, statement: ObjectionStatement, signature: bytes, now: int) -> None:
-        """Check an objection and store it for submission; `now` is in unix seconds.
+        """Check an objection and store it for submission.
 
-        The cheapest checks run first, and nothing is written before all checks have passed.
+        `now` is in unix seconds. The cheapest checks run first, and nothing is written before all
+        checks have passed.
 
         Raises:
             ObjectionRefusedError: the objection would fail, delays nothing, or exceeds a limit.
@@ -107,7 +108,7 @@ class ObjectionIntake:
     def _check_signature(
         self, statement: ObjectionStatement, signature: bytes, now: int
     ) -> PostedObjection:
-        """Return the objection to store if the node's key or its contract signed it.
+        """Return the objection to store, if the node's key or contract signed it.
 
         Raises:
             ObjectionRefusedError: neither of the two signed the objection, or the contract cannot
@@ -192,7 +193,7 @@ def _check_earlier_objections(uow: UnitOfWork, statement: ObjectionStatement) ->
 
 
 def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
-    """Return whether this reporter has accepted, but not submitted, an objection of a node."""
+    """Return whether this reporter accepted a node's objection but has not submitted it yet."""
     time = load_cursor_time(uow)
     return any(
         posted_objection.ended_at is None and posted_objection.deadline >= time

@@ -1,4 +1,4 @@
-"""Submits each posted objection on chain by a call that the outbox sends exactly once.
+"""Submits each posted objection on chain, by a call that the outbox sends exactly once.
 
 See docs/explanation/objections.md#post-an-objection.
 """
@@ -25,7 +25,7 @@ _PRIORITY = 150
 
 
 def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | None:
-    """Plan the call that submits the oldest posted objection, or withdraw the objection.
+    """Plan the submission of the oldest posted objection, or withdraw the objection.
 
     The result is None if no objection waits, or if no call may be planned now.
     """
@@ -54,7 +54,7 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
 def _enqueue_call(
     context: KickoutContext, uow: UnitOfWork, posted_objection: PostedObjection, contract: Address
 ) -> StepResult:
-    """Store the call, and mark the posted objection as planned in the same commit."""
+    """Store the call, and mark the posted objection as planned in the same transaction."""
     account_context = context.account_context
     subject = _format_objection_subject(posted_objection)
     request = CallRequest(
@@ -84,7 +84,7 @@ def _format_objection_subject(posted_objection: PostedObjection) -> str:
 
 
 def build_objection_statement(posted_objection: PostedObjection) -> ObjectionStatement:
-    """Return the objection statement that the node signed."""
+    """Build the objection statement that the node signed."""
     field_names = [field.name for field in fields(ObjectionStatement)]
     return ObjectionStatement(**{name: getattr(posted_objection, name) for name in field_names})
 
@@ -92,9 +92,10 @@ def build_objection_statement(posted_objection: PostedObjection) -> ObjectionSta
 def find_withdrawal_reason(
     context: KickoutContext, uow: UnitOfWork, posted_objection: PostedObjection
 ) -> str | None:
-    """Return why a posted objection must be withdrawn, or None if it can be submitted.
+    """Return why a posted objection must be withdrawn.
 
-    An objection is withdrawn if the contract would reject it, or if it would have no effect.
+    The result is None if it can be submitted. An objection is withdrawn if the contract would
+    reject it, or if it would have no effect.
     """
     if not is_kickout_due_at_head(
         uow, posted_objection.node, posted_objection.due_since, context.policy.rules
@@ -109,7 +110,7 @@ def find_withdrawal_reason(
 
 
 class BringObjectionCall(ContractCall):
-    """Submits the signed objection of a node (`objectFor`).
+    """Submits a node's signed objection (`objectFor`).
 
     A call that fails is not repeated, because the owner may post the objection again.
     """

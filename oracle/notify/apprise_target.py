@@ -1,4 +1,4 @@
-"""Sends notices by mail, Slack, Telegram, Discord and other services, through Apprise.
+"""Sends notices by mail, Slack, Telegram, Discord and other services through Apprise.
 
 Apprise is an optional package (extra `notify`).
 """
@@ -20,12 +20,12 @@ _MAIL_ADDRESS = re.compile(r"[^\s<>'\"]+@[^\s<>'\"]+")
 
 
 class AppriseTarget:
-    """A target with an Apprise URL; the URL is never shown, because it may contain a token."""
+    """A target with an Apprise URL, which is never shown because it may contain a token."""
 
     def __init__(
         self, name: str, notice_filter: NoticeFilter, url: str, recipient: str | None = None
     ) -> None:
-        """Create the target; raise InputError if Apprise is not installed or rejects the URL.
+        """Create the target; raise InputError if Apprise is missing or rejects the URL.
 
         `recipient` is a mail address that replaces the recipient in the URL of a mail server.
         """
@@ -50,14 +50,20 @@ class AppriseTarget:
             )
 
     def send(self, message: Message) -> None:
-        """Send a message once. Apprise sets the timeouts, and returns only success or failure."""
+        """Send a message once.
+
+        Apprise sets the timeouts, and returns only success or failure.
+        """
         title = f"QoS oracle: {message.kind.replace('_', ' ')}"
         if not self._apprise.notify(title=title, body=f"{message.text} (#{message.id})"):
             raise NotDeliveredError(f"{self.name}: Apprise could not deliver the message")
 
 
 def _redact_mail_addresses(record: logging.LogRecord) -> bool:
-    """Redact mail addresses in a log record of Apprise; always return True to keep the record."""
+    """Redact mail addresses in an Apprise log record.
+
+    The result is always True, so that the record is kept.
+    """
     record.msg = _MAIL_ADDRESS.sub(REDACTED, record.getMessage())
     record.args = None
     return True

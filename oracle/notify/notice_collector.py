@@ -1,4 +1,4 @@
-"""Finds new events in the database, and stores notices of them in the same transaction.
+"""Finds new events in the database, and stores notices about them in the same transaction.
 
 See docs/how-to/notifications.md#kinds-of-notices.
 """
@@ -52,7 +52,7 @@ _RETENTION_SECONDS = 30 * 86_400
 
 
 def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
-    """Record the newest cleared halt, so that it and earlier halts cause no notices."""
+    """Record the newest cleared halt, so that no halt up to it causes a notice."""
     cleared_ids = [
         halt.id for halt in uow.halts.list_newest_halts(_MAX_HALTS) if halt.cleared is not None
     ]
@@ -60,9 +60,10 @@ def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
 
 
 def collect_halt_and_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
-    """Return new notices of halts and held reports; `time` is the block time in unix seconds.
+    """Collect new notices about halts and held reports.
 
-    A fork does not retract these notices, because halts and holds last until an operator acts.
+    `time` is the block time in unix seconds. A fork does not retract these notices, because halts
+    and holds last until an operator acts.
     """
     last_old_id = uow.bookmarks.get_number(_OLD_HALT_BOOKMARK) or 0
     halt_by_subject = {
@@ -107,7 +108,10 @@ def _collect_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
 
 @dataclass(slots=True)
 class NoticeCollector:
-    """Collects notices. After a failure, create a new collector to continue from the database."""
+    """Collects notices.
+
+    After a failure, create a new collector to continue from the database.
+    """
 
     rules: Rules
     # Nodes whose last notice says that they are excluded, or None before they are loaded.
@@ -127,7 +131,7 @@ class NoticeCollector:
         return cursor.epoch != self._epoch or bool(collect_halt_and_hold_notices(uow, cursor.time))
 
     def collect_notices(self, uow: UnitOfWork, *, is_at_head: bool) -> bool:
-        """Store new notices; return False if collection has not started yet.
+        """Store new notices, and return whether collection has started.
 
         Collection starts at the first call with `is_at_head`, so that the backfill of history
         causes no notices.
@@ -204,7 +208,7 @@ class NoticeCollector:
     def _collect_forecast_notices(
         self, uow: UnitOfWork, blocks: BlockRange, time: int
     ) -> list[Notice]:
-        """Return notices of nodes that a new score brought near a kickout or away from one.
+        """Collect notices about nodes that a new score moved near a kickout or away from it.
 
         Only members with a score in these blocks are examined. The forecast uses the node's row,
         which is as of the cursor. If the node has a newer score, the notice is therefore left to
@@ -235,7 +239,7 @@ class NoticeCollector:
         return notices
 
     def _collect_recovery_notices(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
-        """Return notices of nodes that became eligible again by recovery alone, without an event.
+        """Collect notices about nodes that became eligible again by recovery alone.
 
         These nodes are removed from the set of excluded nodes.
         """
@@ -257,7 +261,10 @@ class NoticeCollector:
 def _build_reliability_notices(
     changes: list[ReliabilityChange], excluded_nodes: set[Address], rules: Rules
 ) -> Iterator[tuple[Position, Notice]]:
-    """Yield notices of timeouts, exclusions and recoveries; update `excluded_nodes` with them."""
+    """Yield notices of timeouts, exclusions and recoveries.
+
+    `excluded_nodes` is updated with the exclusions and recoveries.
+    """
     for change in changes:
         change_details = {
             "before": str(change.before),
@@ -305,7 +312,7 @@ def _start_collection_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
 
 
 def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> tuple[int, bool]:
-    """Retract the notices of blocks that a fork or an operator's rewind removed.
+    """Retract the notices of blocks removed by a fork or an operator's rewind.
 
     Return the last block whose notices are still valid, and whether any notices were retracted.
     The stored forks show which blocks were removed, even if the blocks that replaced them were
@@ -407,7 +414,10 @@ def _build_rules_notices(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[
 def _build_objection_notices(
     uow: UnitOfWork, blocks: BlockRange
 ) -> Iterator[tuple[Position, Notice]]:
-    """Yield a notice of each objection without its owner's text, which is untrusted."""
+    """Yield a notice of each objection.
+
+    The owner's text is left out, because it is untrusted.
+    """
     for objection in uow.objections.list_between(blocks):
         body = {
             "objection": objection.seq,

@@ -1,4 +1,4 @@
-"""Kinds of notices, and the keys that `[[notify]] kinds` accepts."""
+"""The kinds of notices, and the keys accepted by `[[notify]] kinds`."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -98,13 +98,13 @@ SELECTABLE_KINDS = frozenset(
 
 
 def format_notice_text(kind: str, fields: Mapping[str, object]) -> str:
-    """Return the one-line text of a notice from `node` and the fields of its body."""
+    """Format a notice about a node as one line, from the fields of its body."""
     formatted_fields = {name: _format_field(name, value) for name, value in fields.items()}
     return _TEMPLATE_BY_KIND[NoticeKind(kind)].format_map(formatted_fields)
 
 
 def _format_field(name: str, value: object) -> object:
-    """Return a field for display; a reliability, given in units of 10^-18, gets two decimals."""
+    """Format a field for display; a reliability in units of 10^-18 gets two decimals."""
     if name in {"before", "after"}:
         hundredths = int(str(value)) // _HUNDREDTH_OF_PERCENT // 100
         return f"{hundredths // 100}.{hundredths % 100:02}"

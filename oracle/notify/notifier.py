@@ -1,4 +1,4 @@
-"""Collects new notices, delivers the next one to each target, and sends heartbeats.
+"""Collects notices, delivers the next one to each target, and sends heartbeats.
 
 A notice is also written when a health condition (`oracle.domain.health`) begins or ends, and after
 a downtime of the daemon.
@@ -40,7 +40,7 @@ _NOTIFIED_BY_OTHER_NOTICES = frozenset({Condition.HALTED, Condition.HELD})
 
 @dataclass(slots=True)
 class Notifier:
-    """Notifies all targets while the lease is held; a slow target does not delay others.
+    """Notifies all targets while the lease is held, without waiting for slow targets.
 
     `subscribers` is None if owners cannot subscribe.
     """
@@ -62,7 +62,7 @@ class Notifier:
             service_metrics.init_target_metrics(target.name)
 
     def run_once(self, head: int | None, wait_seconds: float | None) -> bool:
-        """Collect and deliver notices; return whether there may be more work at once.
+        """Collect and deliver notices, and return whether there may be more work now.
 
         `head` is the newest known block, or None. `wait_seconds` limits the wait for each
         response; None waits until the response arrives.
@@ -113,7 +113,7 @@ class Notifier:
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Sends heartbeats to one target every `interval_seconds`; `clock` is monotonic."""
+    """Sends heartbeats to a target every `interval_seconds`; `clock` is monotonic."""
 
     target: Target
     interval_seconds: float
@@ -157,7 +157,10 @@ class Heartbeat:
 
 @dataclass(slots=True)
 class ConditionNoticeWriter:
-    """Stores condition notices; `clock` returns monotonic seconds, `wall_clock` unix seconds."""
+    """Stores notices about conditions.
+
+    `clock` returns monotonic seconds, `wall_clock` unix seconds.
+    """
 
     store: Store
     clock: Callable[[], float]
@@ -165,7 +168,7 @@ class ConditionNoticeWriter:
     _changed_at: dict[Condition, float] = field(default_factory=dict)
 
     def store_condition_notices(self, health: HealthReport, downtime: str | None) -> None:
-        """Store notices of the conditions that began or ended, and of a downtime.
+        """Store notices of conditions that began or ended, and of a downtime.
 
         `downtime` describes the duration and the reason of a downtime, or is None.
         """
@@ -201,7 +204,10 @@ class ConditionNoticeWriter:
             uow.bookmarks.set(_NOTIFIED_BOOKMARK, msgspec.json.encode(keys).decode())
 
     def _find_settled_conditions(self, changed_conditions: set[Condition]) -> list[Condition]:
-        """Return the conditions that changed at least SETTLED_SECONDS ago, in enum order."""
+        """Return the conditions that changed at least SETTLED_SECONDS ago.
+
+        They are in the order of the enum.
+        """
         now = self.clock()
         self._changed_at = {
             condition: self._changed_at.get(condition, now) for condition in changed_conditions
@@ -222,7 +228,7 @@ def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
 
 
 def _build_notice(condition: Condition, detail: str | None, time: int) -> Notice:
-    """Return a notice that a condition began, or that it ended if `detail` is None."""
+    """Build the notice that a condition began, or that it ended if `detail` is None."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {
         "condition": condition.key,

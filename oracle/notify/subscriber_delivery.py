@@ -1,4 +1,4 @@
-"""Confirms the subscriptions of node owners, and delivers their notices.
+"""Confirms subscriptions of node owners, and delivers their notices.
 
 Each subscription has its own progress, retries and errors, like a target of `[[notify]]`. A
 subscription whose deliveries fail for days is ended, with a reason that its owner can list.
@@ -44,12 +44,12 @@ _CONFIRMATION_SECONDS = 86_400
 
 
 class SubscriberTarget:
-    """The webhook or mailbox of a subscriber; each message contains the link that ends it."""
+    """A subscriber's webhook or mailbox; every message links to the end of the subscription."""
 
     def __init__(
         self, terms: SubscriptionTerms, entry: Subscription, clock: Callable[[], float]
     ) -> None:
-        """Create the target; raise InputError if the operator's settings do not permit it now."""
+        """Create the target; raise InputError if the settings do not permit it now."""
         self.name = entry.progress_name
         self.notice_filter = NoticeFilter(
             kinds=entry.kinds or OWNER_KINDS,
@@ -65,7 +65,7 @@ class SubscriberTarget:
         self._target.send(self._add_subscription_link(message, "End this subscription"))
 
     def send_confirmation_request(self) -> None:
-        """Send the challenge to a webhook, or the link for confirmation to a mailbox.
+        """Send a challenge to a webhook, or a confirmation link to a mailbox.
 
         Raises:
             NotDeliveredError: the message was not accepted, or the challenge was not returned.
@@ -116,7 +116,7 @@ def _open_target(
 
 @dataclass(slots=True)
 class SubscriberDelivery(TargetDelivery):
-    """Delivers notices to one subscriber, and ends the subscription after too many failures."""
+    """Delivers notices to a subscriber, and ends the subscription after too many failures."""
 
     max_tries: int = field(kw_only=True)
     entry: Subscription = field(kw_only=True)
@@ -144,7 +144,7 @@ class SubscriberDelivery(TargetDelivery):
 
 @dataclass(slots=True)
 class SubscriptionConfirmation:
-    """Requests the confirmation of one new subscription."""
+    """Requests the confirmation of a new subscription."""
 
     target: SubscriberTarget
     store: Store
@@ -153,7 +153,10 @@ class SubscriptionConfirmation:
     call: BackgroundCall[None] = field(default_factory=BackgroundCall)
 
     def deliver_due_notice(self, wait_seconds: float | None) -> bool:
-        """Start the request, or record its result; return whether the request succeeded."""
+        """Send the confirmation request, or record its result.
+
+        Return whether the request succeeded.
+        """
         self.call.wait_seconds = wait_seconds
         if not self.call.is_pending:
             self.call.start(self.target.send_confirmation_request, f"confirm {self.entry.id}")
@@ -190,7 +193,10 @@ class SubscriptionConfirmation:
 
 
 def end_subscription(uow: UnitOfWork, entry: Subscription, reason: str, now: int) -> None:
-    """End a subscription, and log the reason, which its owner can list."""
+    """End a subscription, and log the reason.
+
+    The owner can list the reason.
+    """
     uow.subscriptions.end(entry.id, reason, now)
     get_logger().warning(
         "subscription_ended", subscription=entry.id, node=entry.node, reason=reason
@@ -209,10 +215,11 @@ class SubscriberDeliveries:
     )
 
     def run_once(self, wait_seconds: float | None) -> bool:
-        """Start due deliveries and record finished ones; return whether more may be due at once.
+        """Start due deliveries and record finished ones.
 
-        `wait_seconds` limits the wait for each response, and a later run records a response that
-        arrives later. None waits until all responses have arrived.
+        Return whether more may be due now. `wait_seconds` limits the wait for each response, and a
+        later run records a response that arrives later. None waits until all responses have
+        arrived.
         """
         self._start_due_deliveries(int(self.clock()))
         has_sent = False

@@ -1,4 +1,4 @@
-"""Accepts node owners' signed requests to subscribe, list subscriptions, or end one.
+"""Accepts signed requests by node owners to subscribe, list subscriptions, or end one.
 
 A target is a secret, so no error message or log line of this module contains a target. See
 docs/how-to/get-notified.md.
@@ -44,16 +44,16 @@ class SubscriptionError(InputError):
 
 
 class SubscriptionLimitError(SubscriptionError):
-    """A request that is refused because too many were made."""
+    """A request that is refused because there were too many requests."""
 
 
 class SignatureUncheckedError(SubscriptionError):
-    """A signature that only the node's contract can check, while the contract cannot be called."""
+    """A signature that cannot be checked, because the node's contract cannot be called."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionTerms:
-    """The settings of `[subscriptions]`, by which requests are accepted and notices delivered.
+    """The settings of `[subscriptions]` for accepting requests and delivering notices.
 
     `site` is the URL of the service's web pages: owners sign it, and every link begins with it.
     `mail_url` is the Apprise URL of the mail server. A subscription ends after `max_failing_days`
@@ -76,14 +76,14 @@ class SubscriptionTerms:
 
     @property
     def max_tries(self) -> int:
-        """The number of consecutive failures that ends a subscription."""
+        """The number of consecutive failures after which a subscription ends."""
         return _TRIES_BEFORE_HOURLY + _HOURS_PER_DAY * self.max_failing_days
 
 
 def find_target_rejection_reason(
     terms: SubscriptionTerms, channel: str, target: str
 ) -> str | None:
-    """Return why the terms do not permit a target, or None if they do."""
+    """Return why the terms do not permit a target, or None if they permit it."""
     if channel not in terms.channels:
         return f"channel: expected one of {', '.join(terms.channels)}"
     if channel == MAIL:
@@ -109,13 +109,13 @@ def _is_url(text: str, schemes: Collection[str]) -> bool:
 
 
 def compute_link_token(subscription: Subscription) -> str:
-    """Return the token of a subscription's links, which authorises its confirmation and end."""
+    """Compute the token in a subscription's links, which authorises confirming and ending it."""
     digest = hmac.digest(subscription.secret, b"link", "sha256")
     return digest.hex()[:_TOKEN_DIGITS]
 
 
 def build_subscription_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
-    """Return the link for viewing, confirming and ending a subscription without a key."""
+    """Build the link for viewing, confirming and ending a subscription without a key."""
     return f"{terms.site}/subscriptions/{subscription.id}/{compute_link_token(subscription)}"
 
 
@@ -165,7 +165,7 @@ class SubscriptionIntake:
         return node_subscriptions, created_subscription
 
     def load_chain_id(self) -> int:
-        """Return the chain id for which signatures are valid.
+        """Return the chain id that signatures must be made for.
 
         Raises:
             TransientError: nothing is indexed yet.
@@ -177,7 +177,7 @@ class SubscriptionIntake:
         return identity.chain_id
 
     def find_by_link(self, subscription_id: str, token: str) -> Subscription | None:
-        """Return the subscription that a link belongs to, or None if the link is not valid."""
+        """Return the subscription that a link belongs to, or None if the link is invalid."""
         with self.store.read_transaction() as uow:
             subscription = uow.subscriptions.get(subscription_id)
         if subscription is None or not hmac.compare_digest(
@@ -187,7 +187,7 @@ class SubscriptionIntake:
         return subscription
 
     def confirm(self, entry: Subscription) -> None:
-        """Activate a subscription that was confirmed through its mailed link."""
+        """Activate a subscription whose mailed link was opened to confirm it."""
         with self.store.transaction() as uow:
             if entry.state == SubscriptionState.UNCONFIRMED:
                 activate(uow, entry.id, int(self.clock()))
@@ -272,7 +272,10 @@ class SubscriptionIntake:
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
-    """Activate a subscription that has not ended; its owner gets notices from now on."""
+    """Activate a subscription that has not ended.
+
+    The owner receives notices from now on.
+    """
     subscription = uow.subscriptions.get(subscription_id)
     if subscription is None or subscription.state in {
         SubscriptionState.ACTIVE,

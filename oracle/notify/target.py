@@ -11,12 +11,12 @@ from oracle.store.notice_repository import Notice
 
 
 class NotDeliveredError(OracleError):
-    """A target did not accept a message; the text names only the host of the target."""
+    """A target did not accept a message; the text names only the target's host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A notice as it is sent to a target; a repeated delivery has the same `id`."""
+    """A notice in the form sent to a target; repeated deliveries have the same `id`."""
 
     id: str
     kind: str
@@ -26,7 +26,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NoticeFilter:
-    """The kinds and nodes for which a target gets notices; an empty set matches everything.
+    """The kinds and nodes that a target gets notices about; an empty set matches everything.
 
     If the filter contains nodes, a notice that concerns no node matches only if its kind is in
     `network_kinds`.
@@ -59,11 +59,11 @@ class Target(Protocol):
     def notice_filter(self) -> NoticeFilter: ...
 
     def send(self, message: Message) -> None:
-        """Send a message once, in bounded time. Raise NotDeliveredError if it is not accepted."""
+        """Send a message once, within a limited time; raise NotDeliveredError on failure."""
 
 
 def build_notice_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -> Message:
-    """Build the message of a notice.
+    """Build the message for a notice.
 
     `retracted_seqs` are the sequence numbers of the notices that a reorg retracted and that the
     target had received; the message lists them as `undone`.
@@ -79,6 +79,6 @@ def build_notice_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -
 
 
 def build_test_message(time: int) -> Message:
-    """Build the message that `notify test` sends; it has no sequence number."""
+    """Build the message sent by `notify test`, which has no sequence number."""
     text = "test message of qos-oracle: this target receives notifications"
     return Message("test", "test", text, {"kind": "test", "time": time, "text": text})

@@ -23,13 +23,13 @@ _MIN_BACKOFF_SECONDS = 5
 
 
 def compute_backoff_seconds(failure_count: int) -> int:
-    """Return the wait after consecutive failures: 5 s, 10 s … up to one hour."""
+    """Return the wait after consecutive failures: 5 s, 10 s, … up to one hour."""
     return int(min(MAX_RETRY_SECONDS, _MIN_BACKOFF_SECONDS * 2 ** min(failure_count - 1, 20)))
 
 
 @dataclass(slots=True)
 class TargetDelivery:
-    """Delivers notices to one target, in order and at least once.
+    """Delivers notices to a target, in order and at least once.
 
     A delivery is recorded after the message was sent, so the message is sent again if the process
     crashes in between. `clock` returns unix seconds.
@@ -43,9 +43,10 @@ class TargetDelivery:
     _in_flight: Notice | None = None
 
     def deliver_due_notice(self, wait_seconds: float | None) -> bool:
-        """Finish the delivery in flight or start the next one; return whether it succeeded.
+        """Finish the delivery in flight or start the next one.
 
-        `wait_seconds` limits the wait for a response; None waits until the response arrives.
+        Return whether it succeeded. `wait_seconds` limits the wait for a response; None waits
+        until the response arrives.
         """
         self.call.wait_seconds = wait_seconds
         if self._in_flight is None:
@@ -67,7 +68,10 @@ class TargetDelivery:
         return self._record_result(notice, finished_call)
 
     def _record_result(self, notice: Notice, outcome: "Future[None]") -> bool:
-        """Record a success, or a failure and when to retry; return whether delivery succeeded."""
+        """Record a success, or a failure with the time of the retry.
+
+        Return whether the delivery succeeded.
+        """
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
@@ -90,7 +94,7 @@ class TargetDelivery:
         self.report_failure(notice, tries, reason)
 
     def save_progress(self, uow: UnitOfWork, progress: DeliveryProgress) -> None:
-        """Save the progress of the target."""
+        """Save how far notices were delivered to the target."""
         uow.notices.save_progress(progress)
 
     def report_success(self) -> None:
@@ -99,7 +103,7 @@ class TargetDelivery:
         service_metrics.NOTIFY_FAILED.labels(self.target.name).set(0)
 
     def report_failure(self, notice: Notice, tries: int, reason: str) -> None:
-        """Count a failed try, and log it if it is the 1st, 2nd, 4th, 8th … in a row."""
+        """Count a failed try, and log the 1st, 2nd, 4th, 8th … in a row."""
         service_metrics.NOTIFY_FAILED.labels(self.target.name).set(tries)
         if is_power_of_two(tries):
             get_logger().warning(
@@ -111,7 +115,7 @@ class TargetDelivery:
             )
 
     def _find_next_notice(self) -> Notice | None:
-        """Return the next due notice that matches the filter, or None.
+        """Return the next due notice that matches the filter, if there is one.
 
         Notices that do not match are skipped, and are not examined again.
         """
@@ -129,7 +133,7 @@ class TargetDelivery:
         return next_notice
 
     def _should_deliver_notice(self, uow: UnitOfWork, notice: Notice) -> bool:
-        """Return whether the target gets a notice.
+        """Return whether the target should get a notice.
 
         A reorg is delivered if it retracted a notice that matches the target's filter.
         """
@@ -145,7 +149,7 @@ class TargetDelivery:
 
 
 def describe_delivery_failure(error: Exception) -> str:
-    """Return the message of the daemon's own errors, but only the type of a library's error."""
+    """Return the message of the daemon's own error, or only the type of a library's error."""
     # The message of a library's error may contain the target's URL with its tokens. Only the type
     # is therefore shown.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

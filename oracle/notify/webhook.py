@@ -25,14 +25,14 @@ _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 
 
 def compute_webhook_signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the signature of a message: `v1=` and HMAC-SHA256 of `id.timestamp.body`, in hex."""
+    """Compute a message's signature: `v1=` and the HMAC-SHA256 of `id.timestamp.body` in hex."""
     signed_bytes = f"{message_id}.{timestamp}.".encode() + body
     return "v1=" + hmac.new(secret, signed_bytes, hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """URL and secret of a webhook; `timeout_seconds` limits the wait for a response.
+    """A webhook's URL and secret; `timeout_seconds` limits the wait for a response.
 
     `allow_private` permits a host whose address is not public. `shown_as` replaces the host in
     errors; if it is None, the URL is the operator's, and its tokens are registered for redaction.
@@ -46,7 +46,7 @@ class WebhookEndpoint:
 
 
 class Webhook:
-    """A target that receives messages by POST; only the host of its URL is ever shown."""
+    """A target that receives messages by POST; only its URL's host is ever shown."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Webhook:
         endpoint: WebhookEndpoint,
         clock: Callable[[], float],
     ) -> None:
-        """Create the target; raise InputError if the URL is not http(s).
+        """Create the target; raise InputError if the URL is not an http or https URL.
 
         `clock` returns unix seconds.
         """
@@ -73,14 +73,14 @@ class Webhook:
         )
 
     def send(self, message: Message) -> None:
-        """Send a message once. Raise NotDeliveredError on no response or a status outside 200-299.
+        """Send a message once; raise NotDeliveredError without a response of status 200-299.
 
         Redirects are not followed, so that no other host sees the message.
         """
         self._post(message)
 
     def send_challenge(self, message: Message, challenge: str) -> None:
-        """Send a message whose response must contain `challenge`, or raise an error.
+        """Send a message whose response must contain `challenge`; otherwise raise an error.
 
         The response is the challenge alone, or a JSON object with the key `challenge`.
         """
@@ -114,10 +114,10 @@ class Webhook:
         return response.body
 
     def _resolve_public_address(self, host: str, port: int) -> str:
-        """Return a public IP address of the host, so that no private network can be reached.
+        """Resolve the host to a public IP address.
 
-        The connection must use the returned address, because the name may resolve to a different
-        address a moment later.
+        No private network can be reached in this way. The connection must use the returned
+        address, because the name may resolve to a different address a moment later.
 
         Raises:
             NotDeliveredError: the name cannot be resolved, or one of its addresses is not public.

@@ -1,4 +1,4 @@
-"""Shared parts of all answers: base models, the as-of block, event sources, number formats.
+"""Parts shared by all answers: base models, the as-of block, event sources, number formats.
 
 `/v1` and `--json` print the same pydantic models, so the published schema always matches the
 output (docs/reference/read-api.md#conventions). Times are unix seconds; amounts and fractions are
@@ -131,7 +131,7 @@ class AsOf(ApiModel):
 def build_as_of(
     uow: UnitOfWork, cursor: Cursor, rules: Rules, *, head: int | None, now: int
 ) -> AsOf:
-    """Return the `as_of` part of an answer that was computed at the cursor.
+    """Return the `as_of` part of an answer that is computed at the cursor.
 
     `head` is the newest block of the chain, or None if unknown. `now` is in unix seconds.
     """

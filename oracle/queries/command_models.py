@@ -1,4 +1,4 @@
-"""The answers of commands that have no read API: `run`, `export`, `config`, `keys` and others."""
+"""The answers of commands outside the read API: `run`, `export`, `config`, `keys` and others."""
 
 from pydantic import Field
 
@@ -8,7 +8,7 @@ from oracle.store.subscription_repository import Subscription
 
 
 class SchemaChange(ApiModel):
-    """The schema revision before `migrate`, and the revision that this version needs."""
+    """The schema revision before `migrate`, and the revision that this version requires."""
 
     before: str | None = Field(
         description="Schema revision before the command; null for a database without tables."
@@ -18,7 +18,7 @@ class SchemaChange(ApiModel):
 
 
 class DatabaseBackup(ApiModel):
-    """A backup that `service backup` wrote, or that `service restore` restored."""
+    """A backup that `service backup` wrote or `service restore` restored."""
 
     backup: str = Field(description="Path of the backup file.")
     bytes: int = Field(description="Size of the backup file in bytes.")
@@ -39,7 +39,7 @@ class DatabaseBackup(ApiModel):
 
 
 class ServiceFolder(ApiModel):
-    """The files that `service init` wrote into a folder, or with `--dry-run` would write."""
+    """The files that `service init` wrote to a folder, or would write with `--dry-run`."""
 
     folder: str
     written: list[str]
@@ -53,7 +53,7 @@ class ServiceFolder(ApiModel):
 
 
 class ServiceUpgrade(ApiModel):
-    """The changes that `service upgrade` made, or with `--dry-run` would make."""
+    """The changes that `service upgrade` made, or would make with `--dry-run`."""
 
     database: str
     previous_version: str | None = Field(
@@ -122,7 +122,7 @@ class FoldedBlock(ApiModel):
 
 
 class RunResult(ApiModel):
-    """The last block of the index, and whether the run could publish and dispatch."""
+    """The last block of the index, and whether the run was able to publish and dispatch."""
 
     folded: FoldedBlock | None = Field(
         description="The last indexed block; null if no block is indexed."
@@ -153,7 +153,7 @@ class ParquetAnswer(ApiModel):
 
 
 class FixtureAnswer(ApiModel):
-    """The blocks that were recorded into a fixture file, or would be in a dry run."""
+    """The blocks recorded to a fixture file, or planned in a dry run."""
 
     dry_run: bool
     file: str
@@ -188,7 +188,7 @@ class OutboxChange(ApiModel):
 
 
 class RebuiltNonce(ApiModel):
-    """A nonce that the chain has used; fields are null if its transaction was not found."""
+    """A nonce that is used on chain; fields are null if its transaction was not found."""
 
     nonce: int
     hash: HashText | None
@@ -199,7 +199,7 @@ class RebuiltNonce(ApiModel):
 
 
 class RebuiltAccount(ApiModel):
-    """The result of `outbox rebuild` for an account: its nonces, or its signing embargo."""
+    """The result of `outbox rebuild` for an account: its nonces or its signing embargo."""
 
     dry_run: bool
     address: AddressText | None = Field(
@@ -239,7 +239,7 @@ class RebuiltAccount(ApiModel):
 
 
 class NoticeTarget(ApiModel):
-    """The state of the deliveries to a notification target."""
+    """The delivery state of a notification target."""
 
     target: str
     delivered_up_to: int | None = Field(
@@ -287,7 +287,7 @@ class NoticeRecipients(ApiModel):
 def build_notice_target(
     name: str, delivery_state: DeliveryProgress | None, newest_seq: int
 ) -> NoticeTarget:
-    """Return the state of the deliveries to a notification target.
+    """Return the delivery state of a notification target.
 
     `newest_seq` is the number of the newest notice.
     """

@@ -48,7 +48,7 @@ class ContractAnswer(ApiModel):
 
 
 class TimelockPlan(ApiModel):
-    """The timelock contract that is deployed before the oracle that it administers."""
+    """The timelock contract, deployed before the oracle contract that it administers."""
 
     address: AddressText
     owner: AddressText
@@ -57,7 +57,7 @@ class TimelockPlan(ApiModel):
 
 
 class AdapterPlan(ApiModel):
-    """The adapter contract that is deployed after the oracle that calls it."""
+    """The adapter contract, deployed after the oracle contract that calls it."""
 
     name: str
     address: AddressText
@@ -69,7 +69,7 @@ class AdapterPlan(ApiModel):
 
 
 class WordsPlan(ApiModel):
-    """The QoSWords contract that is deployed after the oracle whose scores it stores."""
+    """The QoSWords contract, deployed after the oracle contract whose scores it stores."""
 
     address: AddressText
     fall_share: int = Field(
@@ -89,7 +89,7 @@ class WordsPlan(ApiModel):
 
 
 class DeploymentAnswer(ApiModel):
-    """The contracts that are deployed, and their maximum cost; amounts are in wei."""
+    """The contracts to deploy, and their maximum cost; amounts are in wei."""
 
     address: AddressText | None = Field(
         default=None, description="Address of the oracle contract; null if nothing was sent."
@@ -115,7 +115,7 @@ class DeploymentAnswer(ApiModel):
 
 
 class ContractCallAnswer(ApiModel):
-    """A call by the contract's admin, pauser or vetoer; an admin may call through a timelock."""
+    """A call by the contract's admin, pauser or vetoer, through a timelock if the admin is one."""
 
     act: str
     sender: str
@@ -159,7 +159,7 @@ class AnnouncementAnswer(ApiModel):
 
 
 def build_contract_answer(configuration: RootsConfiguration) -> ContractAnswer:
-    """Return the answer of `contract show` about a QoSRoots contract."""
+    """Build the answer of `contract show` for a QoSRoots contract."""
     contract_status = configuration.contract_status
     masked_code_hash = compute_code_hash(qos_roots.CONTRACT, configuration.code)
     return ContractAnswer(

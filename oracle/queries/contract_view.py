@@ -1,4 +1,4 @@
-"""Reads the state of the contract, the chain and an operator's account from the endpoints."""
+"""Reads the contract, the chain's head and an operator's account from the endpoints."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _ETHER_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class ChainView:
-    """The newest block and the state of the contract, as read from the chain.
+    """The newest block and the contract's state, as read from the chain.
 
     `contract` is None if there is no contract, or if its state is unknown. `unknown_reason` states
     why `head` or `contract` is unknown.
@@ -48,7 +48,7 @@ class ChainView:
         return paused_until if paused_until > self.head.time else None
 
     def build_contract_view(self) -> "ContractView":
-        """Return the view of the contract for an answer."""
+        """Build the part of an answer that describes the contract."""
         contract = self.contract
         return ContractView(
             round=None if contract is None else contract.round,
@@ -63,7 +63,7 @@ class ChainView:
 
 
 class HotSetView(ApiModel):
-    """The lag of the hot set's stored score words behind the last round."""
+    """How far the stored score words of the hot set lag behind the last round."""
 
     rounds_behind: int = Field(
         description="Number of newest rounds of which the hot set lacks a word; "
@@ -103,7 +103,7 @@ class ContractView(ApiModel):
 
 
 class AccountBalance(ApiModel):
-    """An account of the operator and its balance in wei."""
+    """An account of the operator, with its balance in wei."""
 
     address: AddressText | None
     balance_wei: Integer | None
@@ -113,7 +113,7 @@ class AccountBalance(ApiModel):
     )
 
     def to_text(self) -> str:
-        """Return the address and its balance in ether, rounded down, as text."""
+        """Format the address and its balance in ether, rounded down."""
         if self.balance_wei is None:
             return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
         ether = format_decimal(self.balance_wei, _ETHER_DECIMALS)
@@ -126,7 +126,7 @@ def fetch_chain_view(
     folded_block: int | None = None,
     measure_hot_set: HotSetMeasure | None = None,
 ) -> ChainView:
-    """Read the chain's head and the contract from the eligible endpoints.
+    """Read the chain's head and the contract's state from the eligible endpoints.
 
     Each endpoint is queried at most once, with a timeout of three seconds. An endpoint that has
     not reached block `folded_block`, the last block of the index, is ignored, because its response
@@ -166,9 +166,9 @@ def _read_chain_view(
 def build_contract_status(
     roots_status: RootsStatus, hot_set_lag: HotSetLag | None
 ) -> ContractStatus:
-    """Return the contract's state, without a lag if `hot_set_lag` is None.
+    """Return the contract's state, including the lag of its hot set.
 
-    The lag is None if no hot set is kept.
+    `hot_set_lag` is None if no hot set is kept; the state then has no lag.
     """
     head = roots_status.head
     return ContractStatus(

@@ -65,7 +65,7 @@ class ProbedEndpointEntry(ApiModel):
 
 
 class EndpointReadmission(ApiModel):
-    """An endpoint that was proven wrong and is readmitted, or would be in a dry run."""
+    """An endpoint that was readmitted after it was proven wrong, or would be in a dry run."""
 
     endpoint: str
     readmitted: bool = Field(
@@ -78,7 +78,10 @@ class EndpointReadmission(ApiModel):
 def refresh_endpoint_views(
     source: ChainSource, capabilities: CapabilityStore
 ) -> list[EndpointView]:
-    """Store and return the states of this process's endpoints, without sending requests."""
+    """Store and return the states of this process's endpoints.
+
+    No request is sent.
+    """
     state_by_endpoint = dict(source.endpoints.describe_states())
     stalled_seconds = source.tracker.stalled_seconds
     head_by_endpoint: dict[str, int | None] = {}

@@ -1,4 +1,4 @@
-"""Builds the file for verifying a node's scores in a round without the oracle.
+"""Builds a file for verifying a node's scores in a round without the oracle.
 
 The page `/verify` reads the file. See docs/spec/evidence.md#bundle.
 """
@@ -39,7 +39,7 @@ BUNDLE_VERSION = 1
 
 
 class BundleConfiguration(ApiModel):
-    """The configuration under which a round was signed; `config` of the round is its digest."""
+    """The configuration that a round was signed under; the round's `config` is its digest."""
 
     config_count: int = Field(
         description="Number of the contract's configuration, counted from its deployment."
@@ -49,7 +49,7 @@ class BundleConfiguration(ApiModel):
 
 
 class BundleRound(ApiModel):
-    """The report of a round as it was signed, and the signatures that this host has."""
+    """The signed report of a round, and the signatures stored on this host."""
 
     chain_id: int
     contract: AddressText
@@ -83,7 +83,7 @@ class BundleRound(ApiModel):
 
 
 class BundlePosition(ApiModel):
-    """The position of an event on the chain."""
+    """The position of an event in the chain."""
 
     block: int
     tx: int
@@ -92,7 +92,7 @@ class BundlePosition(ApiModel):
 
 
 class BundleScore(ApiModel):
-    """A score that counts in the round, with the same fields as in the kickout evidence."""
+    """A score that counts in the round, with the same fields as in kickout evidence."""
 
     seq: int
     task: HashText
@@ -119,7 +119,7 @@ class BundleLog(ApiModel):
 
 
 class BundleObjection(ObjectionEntry):
-    """An objection, and the statement that the node signed if it was posted to this reporter."""
+    """An objection, and the node's signed statement if it was posted to this reporter."""
 
     contract: AddressText | None = Field(
         description=(
@@ -142,7 +142,7 @@ class BundleObjection(ObjectionEntry):
 
 
 class EvidenceBundle(ApiModel):
-    """A node's leaf in a round, and the data from which its scores are computed."""
+    """A node's leaf in a round, and the data that its scores are computed from."""
 
     bundle_version: int
     node: AddressText
@@ -186,7 +186,7 @@ def build_evidence_bundle(
     round_number: int | None,
     rules_id: str,
 ) -> EvidenceBundle:
-    """Return the evidence bundle of a node in a round, or in the newest accepted round.
+    """Build the evidence bundle of a node in a round, by default the newest accepted round.
 
     `rules_id` is the text whose SHA-256 is the rules hash of the contract.
 
@@ -233,7 +233,7 @@ def _load_proven_scores(
 def _load_kickout_evidence(
     archive: EventArchive, uow: UnitOfWork, node: Node | None, proof: NodeProofDetail
 ) -> tuple[Sequence[ScoreEntry], str | None]:
-    """Return the scores and the text of the kickout evidence that the leaf refers to.
+    """Load the scores and the text of the kickout evidence that the leaf refers to.
 
     They are empty and None if no kickout is due by the leaf.
     """
@@ -268,7 +268,7 @@ def _load_objections(
 def _load_events(
     archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry], last_block: int
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
-    """Return all events of the groups of `entries` in order, and their logs.
+    """Load all events of the groups of `entries` in order, with their logs.
 
     Events after `last_block` are left out, because they change no score of the round.
     """
@@ -309,7 +309,7 @@ def _load_events(
 
 
 def _iter_task_blocks(task: Task) -> Iterator[int]:
-    """Yield the blocks of the events on which a task's score may depend."""
+    """Yield the blocks of the events that a task's score may depend on."""
     positions = (
         task.created_at,
         task.started_at,
@@ -391,7 +391,7 @@ def _find_round_configuration(
 def build_bundle_objections(
     uow: UnitOfWork, objections: Sequence[Objected], policy: KickoutPolicy, chain_id: int
 ) -> list[BundleObjection]:
-    """Return the entry of each objection with its signature, in the same order."""
+    """Build the bundle entries of objections, with their signatures, in the same order."""
     entries = build_objection_entries(uow, objections, policy)
     return [
         _build_bundle_objection(uow, objection, entry, chain_id)
@@ -424,7 +424,7 @@ def _find_objections_contract(uow: UnitOfWork, objection: Objected) -> Address |
 def _find_signature(
     uow: UnitOfWork, objection: Objected, domain: Domain
 ) -> tuple[int, bytes] | None:
-    """Return the deadline and the node's signature, or None if no signature is stored."""
+    """Return the deadline and the node's signature, if a signature is stored."""
     for posted_objection in uow.objection_inbox.list_for_node(objection.node):
         statement = build_objection_statement(posted_objection)
         if (statement.due_since, statement.reason, statement.text, statement.seq) != (

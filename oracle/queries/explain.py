@@ -120,24 +120,24 @@ class Explanation:
 
     @property
     def rules(self) -> Rules:
-        """Return the rules that the node is scored by."""
+        """Return the rules that score the node."""
         return self.population.rules
 
     @property
     def pool(self) -> bytes:
-        """Return the scores of the score pool, or of the window under legacy rules."""
+        """Return the scores in the score pool, or those in the window under legacy rules."""
         if self.rules.legacy is None:
             return self.node.pool
         return bytes(entry.score for entry in self.scores)
 
     @property
     def lane(self) -> int:
-        """The lane value that a report as of the block would contain."""
+        """The lane value of the node in a report as of the block."""
         return compute_node_lane_from_scores(self.node_scores)
 
     @property
     def min_long_term_score(self) -> int:
-        """The lower bound of Q_long / Q_max, for the case that every possible 0 counts."""
+        """The lower bound of Q_long / Q_max, reached if every possible 0 counts."""
         dated_scores = [(entry.at, entry.score) for entry in self.scores]
         dated_scores += [(position, self.rules.absent_score) for position in self.possible_zeros]
         pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
@@ -147,7 +147,7 @@ class Explanation:
         return long_term
 
     def compute_earning(self, entry: ScoreEntry) -> EarningView | None:
-        """Return what the node earned from the task of a score, or None if this is unknown.
+        """Return what the node earned from a scored task, or None if unknown.
 
         The amount is as of the cursor.
         """
@@ -156,7 +156,7 @@ class Explanation:
         )
 
     def get_task_runs(self, entry: ScoreEntry) -> Sequence[Run]:
-        """Return the runs of a two-round legacy task, or an empty list for other tasks."""
+        """Return the runs of a two-round legacy task, or an empty list for any other task."""
         task = self.task_by_key.get(entry.task)
         if task is not None and task.runs:
             return task.runs
@@ -168,20 +168,20 @@ class Explanation:
 
     @property
     def creator_spread(self) -> CreatorSpread:
-        """The distribution of the scores over the creators of the tasks."""
+        """The distribution of the node's scores over the creators of the tasks."""
         return compute_creator_spread(
             ((self.find_creator(entry.task), entry.score) for entry in self.scores), self.rules
         )
 
     def find_creator(self, task_key: TaskKey) -> Address | None:
-        """Return the creator of a task, or None if the task was not created up to the block."""
+        """Return the creator of a task, or None if the task did not exist at the block."""
         return find_task_creator_at_block(self.task_by_key, task_key, self.as_of.number)
 
 
 def find_task_creator_at_block(
     tasks: Mapping[TaskKey, Task], task_key: TaskKey, block: int
 ) -> Address | None:
-    """Return the creator of a task, or None if the task was not created up to a block."""
+    """Return the creator of a task, or None if the task did not exist at a block."""
     task = tasks.get(task_key)
     if task is None or task.created_at is None or task.created_at.block > block:
         return None
@@ -305,7 +305,7 @@ def _load_objection_delay(
 def resolve_block(
     open_chain: "Callable[[], ChainSource]", store: Store, requested_number: int | None
 ) -> BlockRef:
-    """Return the requested block, or the last folded block if no number is requested.
+    """Return the requested block, by default the last folded block.
 
     The endpoints are connected only if the block's header is not stored.
 
@@ -342,7 +342,7 @@ def find_as_of_block(store: Store, round_number: int) -> int:
 def _load_state_at_block(
     archive: EventArchive, uow: UnitOfWork, as_of: BlockRef
 ) -> tuple[Mapping[Address, Node], ContractState]:
-    """Return all nodes and the contract's state as of a block."""
+    """Load all nodes and the contract's state as of a block."""
     cursor = uow.cursor.get()
     if cursor is not None and cursor.number == as_of.number:
         return {
@@ -365,7 +365,7 @@ def _find_possible_zeros(
     scores: Sequence[ScoreEntry],
     as_of: BlockRef,
 ) -> tuple[Position, ...]:
-    """Return the positions of possible zeros that would still be in the pool.
+    """Return the positions of possible zero scores that would still be in the pool.
 
     Only a feed may omit members of a group, so the result is empty without a feed.
     """
@@ -389,7 +389,7 @@ def _load_tasks(
     members_by_position: Mapping[Position, tuple[GroupMember, ...]],
     changes: Iterable[ReliabilityChange],
 ) -> dict[TaskKey, Task]:
-    """Load the tasks of the scores and reliability changes, and of the scores' group members."""
+    """Load the tasks of all scores, of their group members, and of all reliability changes."""
     task_keys = {entry.task for entry in scores}
     task_keys |= {member.task for members in members_by_position.values() for member in members}
     task_keys |= {change.task for change in changes if change.task is not None}
@@ -397,7 +397,10 @@ def _load_tasks(
 
 
 def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
-    """Yield the kickout intervals opened up to a block, with their ends if known by then."""
+    """Yield the kickout intervals that opened up to a block.
+
+    The end of an interval is removed if it is after the block.
+    """
     for interval in intervals:
         if interval.opened_at.block <= block:
             is_open_at_block = interval.closed_at is not None and interval.closed_at.block > block

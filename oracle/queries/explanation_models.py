@@ -32,7 +32,7 @@ from oracle.queries.text.human_numbers import format_amount
 
 
 class Origin(ApiModel):
-    """The source of an event: a log of the chain, or a row of a feed, which has no proof."""
+    """The source of an event: a log on chain, or a feed row, which has no proof."""
 
     block: int
     log: int | None = Field(
@@ -47,7 +47,7 @@ class Origin(ApiModel):
 
 
 class LoggedOrigin(Origin):
-    """The source of an event, with the event's transaction."""
+    """The source of an event, including the transaction."""
 
     transaction: HashText | None = Field(
         description=(
@@ -58,7 +58,10 @@ class LoggedOrigin(Origin):
 
 
 class EarningView(ApiModel):
-    """A node's earnings from a task, in the token's smallest unit: all or part of the fee."""
+    """A node's earnings from a task, which are all or part of the fee.
+
+    Amounts are in the token's smallest unit.
+    """
 
     paid: Integer
     fee: Integer
@@ -76,7 +79,7 @@ class EarningView(ApiModel):
     )
 
     def to_text(self, token: Token) -> str:
-        """Return the earned amount, and the points by which the fee was shared, as text."""
+        """Format the earned amount, and the points by which the fee was shared."""
 
         def format_wei(amount: int) -> str:
             return format_amount(amount, token.symbol, token.decimals)
@@ -164,7 +167,7 @@ class ReliabilityChangeView(LoggedOrigin):
 
 
 class ReliabilityView(ApiModel):
-    """The reliability H, which is `base` at the time `since` and recovers from then on."""
+    """The reliability H: its value `base` at the time `since`, from which it recovers."""
 
     base: FixedPoint
     since: int = Field(
@@ -186,7 +189,7 @@ class KickoutInterval(ApiModel):
 
 
 class DownloadView(ApiModel):
-    """A request that a node should download a model; times are in unix seconds."""
+    """A request to a node to download a model; times are in unix seconds."""
 
     model: str
     requested_at: int
@@ -195,7 +198,7 @@ class DownloadView(ApiModel):
 
 
 class LaneOnChain(ApiModel):
-    """The lane of the node in the last round that was accepted up to the explained block."""
+    """The node's lane in the last round that was accepted up to the explained block."""
 
     seat: int = Field(description="Index of the node's leaf in the tree of the round.")
     lane: int
@@ -208,7 +211,7 @@ class LaneOnChain(ApiModel):
 
 
 class SentLane(LoggedOrigin):
-    """The lane of the node in the report whose as-of block is the explained block."""
+    """The node's lane in the report whose as-of block is the explained block."""
 
     round: int
     lane: int | None = Field(
@@ -220,7 +223,7 @@ class SentLane(LoggedOrigin):
 
 
 class NodeExplanation(ApiModel):
-    """All numbers from which a node's score is computed, each with the log it comes from."""
+    """All numbers that a node's score is computed from, each with its source log."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of this block.")
     interval: QosIntervalView | None = Field(
@@ -281,7 +284,10 @@ class NodeExplanation(ApiModel):
 
 
 def build_event_origin(position: Position) -> Origin:
-    """Return the source of an event, and whether it can be proven; feed rows cannot."""
+    """Return the source of an event, and whether a proof of it exists.
+
+    Feed rows have no proof.
+    """
     if not is_feed_position(position):
         return Origin(block=position.block, log=position.log, feed=None, proof="chain")
     return Origin(block=position.block, log=None, feed=get_feed_row_key(position), proof="none")
@@ -290,7 +296,7 @@ def build_event_origin(position: Position) -> Origin:
 def compute_task_earning(
     task_key: TaskKey, members: Sequence[GroupMember], tasks: Mapping[TaskKey, Task]
 ) -> EarningView | None:
-    """Return what a node earned for a scored task, or None if the fee was never reported.
+    """Return what a node earned from a scored task, or None if the fee is unknown.
 
     Args:
         task_key: the task.

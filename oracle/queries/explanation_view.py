@@ -1,4 +1,4 @@
-"""Builds the answer of an explanation, for `explain --json` and the read API."""
+"""Builds an explanation's answer for `explain --json` and the read API."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ from oracle.systems.crynux.predownload import list_download_requests
 def build_explanation_view(
     explanation: Explanation, labels: Mapping[Address, str]
 ) -> NodeExplanation:
-    """Return the answer of an explanation, with the operator's labels for addresses."""
+    """Build the answer of an explanation, including the operator's labels for addresses."""
     node, rules, node_scores = explanation.node, explanation.rules, explanation.node_scores
     population = replace(explanation.population, labels=labels)
     return NodeExplanation(
@@ -80,7 +80,7 @@ def _build_pool_view(explanation: Explanation) -> ScorePoolView:
 
 
 def _build_legacy_rounds(explanation: Explanation) -> Iterator[LegacyRounds]:
-    """Yield the two rounds of every legacy task in the window."""
+    """Yield the two rounds of each legacy task in the window."""
     for entry in explanation.scores:
         if entry.task in explanation.task_by_key:
             runs = explanation.get_task_runs(entry)

@@ -1,4 +1,4 @@
-"""The state of a feed, a second source of events without proofs, and the feed's faults."""
+"""The state and the faults of a feed, a second source of events that has no proofs."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -11,7 +11,7 @@ from oracle.store.database import UnitOfWork
 
 
 class FeedFaultView(ApiModel):
-    """A fault of a row of the feed; times are in seconds by the feed's clock."""
+    """A fault in a row of the feed; times are in seconds by the feed's clock."""
 
     kind: str = Field(description="Kind of the fault (docs/explanation/feed.md#faults).")
     stream: int
@@ -27,7 +27,7 @@ class FeedFaultView(ApiModel):
 
 
 class FeedView(ApiModel):
-    """The progress of reading the feed, and the faults that no operator has accepted."""
+    """How far the feed was read, and its faults that no operator has accepted."""
 
     proof: Literal["none"] = Field(
         default="none",
@@ -69,20 +69,20 @@ class FeedAcceptance(ApiModel):
 
 
 class WitnessFile(ApiModel):
-    """A file with the times at which the rows of a feed were observed."""
+    """A file of the times at which the rows of a feed were observed."""
 
     file: str
     rows: int
 
 
 class WitnessImport(WitnessFile):
-    """A file of observed times that was imported, or would be in a dry run."""
+    """A file of observation times that was imported, or would be in a dry run."""
 
     dry_run: bool
 
 
 def load_feed_view(uow: UnitOfWork) -> FeedView | None:
-    """Return the state of the feed, or None if this database never read one."""
+    """Return the state of the feed, or None if this database never read a feed."""
     cursor = uow.feed.get_cursor()
     if cursor is None:
         return None
@@ -103,7 +103,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
 
 
 def format_feed_lines(feed: FeedView | None) -> Iterator[tuple[str, str]]:
-    """Yield the label and the text of each line that shows how far the feed was read."""
+    """Yield the label and text of each line about the progress of reading the feed."""
     if feed is None:
         return
     yield (

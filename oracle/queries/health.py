@@ -37,7 +37,7 @@ _LATE_HEARTBEAT_TENTHS = 15
 
 
 def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthReport:
-    """Return the health report with the findings of the daemon and of the database."""
+    """Build the health report from the findings of the daemon and of the database."""
     stored_findings = list(list_database_findings(uow))
     covered_conditions = {finding.condition for finding in stored_findings}
     reported_findings = [
@@ -49,7 +49,7 @@ def build_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> HealthRep
 
 
 def has_current_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> bool:
-    """Return whether a daemon holds the lease and has reported its health recently."""
+    """Return whether a daemon holds the lease and reported its health recently."""
     daemon_report = uow.health.get()
     return (
         daemon_report is not None
@@ -59,7 +59,7 @@ def has_current_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> boo
 
 
 def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
-    """Yield the findings that the daemon reported, or one finding if no daemon reports."""
+    """Yield the findings that the daemon reported, or a finding that no daemon reports."""
     daemon_report = uow.health.get()
     leader = find_leader(uow.lease.get_state())
     if leader is None:
@@ -78,7 +78,7 @@ def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator
 
 
 def _list_exit_findings(daemon_report: ReportedHealth) -> Iterator[HealthFinding]:
-    """Yield the reason why the last daemon ended, unless an operator stopped it."""
+    """Yield why the last daemon ended, unless an operator stopped it."""
     if daemon_report.failure is not None:
         yield HealthFinding(Condition.LAST_EXIT, daemon_report.failure)
     elif daemon_report.ended_at is None:
@@ -93,7 +93,7 @@ def _list_exit_findings(daemon_report: ReportedHealth) -> Iterator[HealthFinding
 
 
 def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield the findings that are read from the database, even if no daemon runs."""
+    """Yield the findings that can be read from the database without a daemon."""
     for halt in uow.halts.list_open_halts():
         yield HealthFinding(
             Condition.HALTED, f"{halt.name} since block {halt.since_block}: {halt.reason}"
@@ -165,7 +165,7 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
-    """Return the finding for a paused sender, including the action that resumes it."""
+    """Return the finding about a paused sender, with the action that resumes it."""
     lacks_funds = pause.kind is PauseKind.FUNDS
     return HealthFinding(
         Condition.SENDER_FUNDS if lacks_funds else Condition.PAUSED_SENDER,
@@ -175,7 +175,7 @@ def build_pause_finding(account: Account, pause: Pause) -> HealthFinding:
 
 
 def format_disputed_reports(holds: list[ReportHold]) -> str:
-    """Return one line for the reports that another reporter disputes.
+    """Return one line about the reports that another reporter disputes.
 
     `holds` is not empty, and is in the order of periods.
     """
@@ -194,7 +194,7 @@ def format_disputed_reports(holds: list[ReportHold]) -> str:
 
 
 def compute_report_age(chain: ChainView) -> int | None:
-    """Return the age of the contract's last report in seconds, or None if unknown."""
+    """Return the seconds since the contract's last report, or None if unknown."""
     contract, head = chain.contract, chain.head
     if contract is None or head is None or not contract.round:
         return None
@@ -206,7 +206,7 @@ def is_report_late(age_seconds: int, heartbeat_seconds: int) -> bool:
 
 
 def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> list[HealthFinding]:
-    """Return the findings about the oracle contract.
+    """Return the health findings about the oracle contract.
 
     `heartbeat_seconds` is None if no reports are expected.
     """
@@ -244,7 +244,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
 def list_chain_findings(
     status: OperatorStatus, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return the findings from a single read of the chain, for commands without a daemon.
+    """Return the findings from one read of the chain, for commands that run without a daemon.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.

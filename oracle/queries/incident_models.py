@@ -1,4 +1,4 @@
-"""The models, the list and the sentences of incidents, for the read API and for `explain`."""
+"""The models, list and sentences of incidents, for the read API and `explain`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
@@ -74,14 +74,14 @@ def build_incident_view(incident: Incident) -> IncidentView:
 
 
 def describe_incident(incident: Incident) -> str:
-    """Return the kind of an incident, and its application if there is one."""
+    """Return the kind of an incident, and the affected application if there is one."""
     if incident.creator is None:
         return "network outage"
     return f"burst of timeouts of the application {incident.creator}"
 
 
 def format_marked_timeouts(count: int) -> str:
-    """Return a phrase on how many of a node's timeouts happened during incidents."""
+    """Return a phrase with the number of a node's timeouts that were probably not its fault."""
     sentence_start = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
     return f"{sentence_start} probably not its fault"
 
@@ -97,7 +97,7 @@ class TimeoutMarks(NamedTuple):
         return sorted(set(self.incident_by_position.values()))
 
     def find_incident_number(self, position: Position) -> int | None:
-        """Return the number of the incident during which a timeout happened, or None."""
+        """Return the number of the incident in which a timeout happened, if any."""
         incident = self.incident_by_position.get(position)
         return None if incident is None else incident.number
 
@@ -109,7 +109,7 @@ def load_timeout_marks(
     *,
     up_to_block: int,
 ) -> TimeoutMarks:
-    """Return which timeouts of a node happened during incidents known at a block.
+    """Find the timeouts of a node that happened during incidents known at a block.
 
     `find_creator` returns the creator of a task as of that block, or None if the creator is not
     known.
@@ -132,7 +132,7 @@ def load_timeout_marks(
 
 
 def list_incidents(uow: UnitOfWork, as_of: AsOf, before: int | None, limit: int) -> IncidentPage:
-    """Return up to `limit` incidents with numbers below `before`, or the newest if it is None."""
+    """Return up to `limit` incidents numbered below `before`, by default the newest."""
     incidents = uow.incidents.list_newest(limit + 1, below=before)
     incident_page = incidents[:limit]
     return IncidentPage(

@@ -1,4 +1,4 @@
-"""Finds gaps in the index, and rows of the state that differ from a fold of the raw rows.
+"""Finds gaps in the index, and state rows that differ from a new fold of the raw rows.
 
 No request is sent to the chain. The raw rows are folded into a temporary database, so that the
 real database is only read. See docs/how-to/check-and-repair.md.
@@ -34,7 +34,10 @@ from oracle.store.state.projections import ProjectionRow
 
 
 def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> GapsAnswer | None:
-    """Find the index's gaps without requests to the chain; return None for an empty index."""
+    """Find the gaps of the index without requests to the chain.
+
+    The result is None if the index is empty.
+    """
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
@@ -73,7 +76,7 @@ def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> GapsAnswer | None:
 def _find_blocks_with_broken_links(
     uow: UnitOfWork, cursor: Cursor, blocks: BlockRange
 ) -> list[int]:
-    """Return the blocks above the final block whose header is missing or not linked."""
+    """Return the blocks above the final block with a missing or unlinked header."""
     final_number = cursor.final_number if cursor.final_number is not None else blocks.first - 1
     first_number = max(final_number + 1, blocks.first)
     block_by_number = {
@@ -97,7 +100,7 @@ def _find_blocks_with_broken_links(
 
 
 def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
-    """Return the blocks whose canonical rows have another block hash than the header."""
+    """Return the blocks whose canonical rows and header have different block hashes."""
     hash_by_number = {
         block.number: block.hash for block in uow.blocks.list_canonical(0, blocks.last)
     }
@@ -136,7 +139,7 @@ def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:
 def compare_state_with_refold(
     uow: UnitOfWork, reader: EventReader, rules: Rules, progress: Callable[[int, int], None]
 ) -> StateCheckAnswer:
-    """Fold all raw rows of a snapshot and compare every row of every projection.
+    """Fold all raw rows again, and compare every row of every projection with the result.
 
     Raises:
         InputError: nothing is indexed yet.
@@ -162,7 +165,7 @@ def refold_into_temporary_store(
     rules: Rules,
     progress: Callable[[int, int], None],
 ) -> Iterator[tuple[UnitOfWork, int]]:
-    """Fold all raw rows up to `cursor` into a database that is deleted afterwards.
+    """Fold all raw rows up to `cursor` into a temporary database.
 
     Yields the folded state, and the number of logs.
     """
@@ -187,7 +190,7 @@ def refold_into_temporary_store(
 
 
 def iter_differing_rows(stored_uow: UnitOfWork, folded_uow: UnitOfWork) -> Iterator[StateRowEntry]:
-    """Yield every row that differs between the stored and the folded state.
+    """Yield every row that differs between the stored state and the new fold.
 
     Rows are in order of table and key.
     """

@@ -1,4 +1,4 @@
-"""Shows a call in the outbox, with its state, the event that it waits for, and advice.
+"""Shows a call in the outbox: its state, the event that it waits for, and advice.
 
 `outbox list --json` and `/v1/outbox` print the same model.
 """
@@ -48,7 +48,7 @@ _ENDED_TEXT_BY_STATE = {
 
 
 class SentState(NamedTuple):
-    """The nonce slot and the attempts of a call, and the pause of its sender, if there are any."""
+    """The nonce slot and attempts of a call, and the pause of its sender, where present."""
 
     slot: NonceSlot | None
     attempts: Sequence[Attempt]
@@ -56,7 +56,7 @@ class SentState(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """The event that a call waits for, and the action that an operator should take.
+    """The event that a call waits for, and what an operator should do.
 
     `waits_for` is None if the call is over.
     """
@@ -66,7 +66,7 @@ class Advice(NamedTuple):
 
 
 def recommend_intent_action(intent: Intent, sent_state: SentState) -> Advice:
-    """Recommend an action for a call, from stored rows only."""
+    """Recommend an action for a call, based on stored rows only."""
     ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
     if ended_text is not None:
         return Advice(None, f"{_NOTHING}: {ended_text}")
@@ -163,7 +163,7 @@ def _format_pause_reason(pause: Pause) -> str:
 
 
 def format_resume_action(account: Account, pause: Pause) -> str:
-    """Return the action that resumes a paused sender."""
+    """Return the action by which an operator resumes a paused sender."""
     sender = account.address
     if pause.kind is PauseKind.FUNDS:
         return f"send ether to {sender}; it resumes automatically"
@@ -228,7 +228,7 @@ class AttemptView(ApiModel):
 
 
 class IntentView(ApiModel):
-    """A call that was requested on chain; times in unix seconds."""
+    """A requested on-chain call; times are in unix seconds."""
 
     id: int
     kind: str
@@ -260,7 +260,7 @@ class IntentView(ApiModel):
 
 
 class JournalLine(ApiModel):
-    """A line of the journal in which the outbox records what happened to a call."""
+    """A line of the outbox journal about a call."""
 
     at: int
     event: str
@@ -282,7 +282,7 @@ class IntentDetail(IntentView):
 
 
 def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> IntentView:
-    """Return the view of a call at the unix time `now`."""
+    """Build the view of a call at the unix time `now`."""
     request = intent.request
     call_advice = recommend_intent_action(intent, sent_state)
     slot = sent_state.slot
@@ -320,13 +320,13 @@ def build_intent_view(intent: Intent, sent_state: SentState, now: int) -> Intent
 def build_intent_detail(
     view: IntentView, node: str | None, journal: Iterable[JournalEntry]
 ) -> IntentDetail:
-    """Return the view of a call with its journal and the node that was drawn for its task."""
+    """Build the view of a call with its journal and the node drawn for its task."""
     journal_lines = [JournalLine.model_validate(entry) for entry in journal]
     return IntentDetail(**view.model_dump(), node=node, journal=journal_lines)
 
 
 def load_sent_state(uow: UnitOfWork, intent: Intent) -> SentState:
-    """Return a call's nonce slot with all attempts, and the pause of its sender."""
+    """Load a call's nonce slot with all attempts, and the pause of its sender."""
     account = intent.request.account
     pause = uow.outbox.accounts.find_pause(account)
     slot = None if intent.nonce is None else uow.outbox.slots.find_slot(account, intent.nonce)
@@ -351,12 +351,12 @@ def _build_attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView
 
 
 def parse_task_key(intent: Intent) -> str | None:
-    """Return the task key of a dispatcher's call, or None."""
+    """Return the task key of a dispatcher's call, or None for any other call."""
     return _parse_subject(intent, _TASK_PREFIX)
 
 
 def parse_group_key(intent: Intent) -> str | None:
-    """Return the key of the group that a dispatcher's call starts, or None."""
+    """Return the key of the group that a dispatcher's call starts, or None for any other call."""
     return _parse_subject(intent, _GROUP_PREFIX)
 
 
@@ -366,7 +366,10 @@ def _parse_subject(intent: Intent, prefix: str) -> str | None:
 
 
 def find_wait_or_failure_reason(intent: Intent) -> str | None:
-    """Return why a call waits or failed, or None if the call is mined or has no error."""
+    """Return why a call waits or failed.
+
+    The result is None if the call is mined or has no error.
+    """
     if intent.state in {IntentState.MINED, IntentState.FINAL}:
         return None
     return intent.error_text or intent.error_class

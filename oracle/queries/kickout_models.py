@@ -72,7 +72,7 @@ class KickoutRecord(NodeKickout):
 
 
 class KickoutEntry(ApiModel):
-    """A node whose kickout is due or accused."""
+    """A node that is accused or whose kickout is due."""
 
     node: AddressText
     due_since: LogPlace | None = Field(
@@ -87,7 +87,7 @@ class KickoutEntry(ApiModel):
 
 
 class KickoutCaseEntry(KickoutEntry):
-    """A node in `kickout list`: its leaf in the last round, and why it is not accused, if so."""
+    """A node in `kickout list`: its leaf in the last round, and why it is not accused yet."""
 
     stated_since: int | None = Field(
         description=(
@@ -133,7 +133,7 @@ class KickoutResult(KickoutCaseEntry):
 
 
 class VetoerCall(ApiModel):
-    """The call that the vetoer has to send, which `kickout allow` and `kickout veto` print."""
+    """A call for the vetoer to send, printed by `kickout allow` and `kickout veto`."""
 
     node: AddressText
     vetoer: AddressText
@@ -142,7 +142,7 @@ class VetoerCall(ApiModel):
 
 
 class ExpulsionEntry(ApiModel):
-    """A node that the oracle has expelled, as a row of `kickout export`."""
+    """A node that the oracle expelled, as a row of `kickout export`."""
 
     node: AddressText
     evidence: HashText | None
@@ -167,7 +167,7 @@ NOT_DUE = "not due"
 
 
 def build_contract_kickout(kick: NodeKick) -> ContractKickout:
-    """Return the view of a kickout that is stored in the contract."""
+    """Build the view of a kickout that the contract stores."""
     accusation, expulsion = kick.accusation, kick.expulsion
     return ContractKickout(
         state=kick.state.value,
@@ -187,7 +187,7 @@ def build_node_kickout(kick: NodeKick) -> NodeKickout:
 def build_kickout_case_entries(
     uow: UnitOfWork, cases: Sequence[KickoutCase]
 ) -> list[KickoutCaseEntry]:
-    """Return the entries of nodes whose kickout is due or accused."""
+    """Build the entries of nodes that are accused or whose kickout is due."""
     intervals = [case.interval for case in cases if case.interval is not None]
     log_place_by_position = load_event_sources(uow, (interval.opened_at for interval in intervals))
     return [
@@ -207,7 +207,7 @@ def build_kickout_case_entries(
 
 
 def build_expulsion_entries(kicks: Sequence[NodeKick], min_block: int) -> Iterator[ExpulsionEntry]:
-    """Yield the row of each expulsion from block `min_block` on, oldest first."""
+    """Yield a row for each expulsion from block `min_block` on, oldest first."""
     kicks_with_expulsion = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, expulsion in sorted(
         kicks_with_expulsion, key=lambda pair: (pair[1].at, pair[0].node)

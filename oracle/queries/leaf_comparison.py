@@ -54,7 +54,7 @@ _TIMEOUT_SECONDS = 30.0
 
 
 class ReportComparison(ApiModel):
-    """The roots of the reports that this reporter and another one built for the same period."""
+    """The roots of this reporter's and another reporter's report for the same period."""
 
     period: int
     same: bool = Field(description="Whether the roots are equal.")
@@ -69,13 +69,13 @@ class ReportComparison(ApiModel):
 
 
 class PeerLeaves:
-    """The leaves of another reporter's reports, fetched from its read API.
+    """The leaves of another reporter's reports, fetched through its read API.
 
     Nothing in a response is trusted; the leaves are checked against the root.
     """
 
     def __init__(self, url: str) -> None:
-        """Create a client of the read API at `url`.
+        """Create a client of the other reporter's read API at `url`.
 
         Raises:
             InputError: `url` is not a URL.
@@ -87,7 +87,7 @@ class PeerLeaves:
         self._http.close()
 
     def fetch_piece_hashes(self, period: int) -> LeafPieces:
-        """Fetch the hashes of a report's pieces, and check that they lead to the report's root.
+        """Fetch the hashes of a report's pieces, and check them against the report's root.
 
         Raises:
             InputError: the other reporter does not respond, has no leaves of this period, or sends
@@ -138,7 +138,7 @@ class PeerLeaves:
 
 
 def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
-    """Compare a report with another reporter's report, and find the first differing leaf.
+    """Compare a report with another reporter's, and find the first differing leaf.
 
     Of the leaves, only the first piece whose hash differs is fetched.
 
@@ -188,7 +188,10 @@ def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> Rep
 def find_first_leaf_difference(
     piece: int, leaves: bytes, other_leaves: bytes
 ) -> LeafDifference | None:
-    """Return the first leaf that differs between two pieces with the same index, or None."""
+    """Return the first leaf that differs between two pieces with the same index.
+
+    The result is None if all leaves are equal.
+    """
     leaf_pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
     for index, (own_bytes, other_bytes) in enumerate(leaf_pairs):
         if own_bytes != other_bytes:
@@ -209,7 +212,7 @@ def find_first_leaf_difference(
 
 
 def compute_pieced_root(leaves: LeafPieces) -> str:
-    """Return the root of the leaves, computed from the pieces' hashes."""
+    """Compute the Merkle root of all leaves from the hashes of the pieces."""
     summary = leaves.summary
     pieced_round = PiecedRound(
         [_decode_digest(leaves, piece) for piece in range(len(leaves.pieces))],
@@ -330,7 +333,10 @@ def _fetch_block(chain: ChainSource, block_number: int) -> BlockRef:
 def _find_first_difference(
     uow: UnitOfWork, accepted_round: RoundAccepted, tree: RoundTree
 ) -> LeafDifference | None:
-    """Return the first leaf that differs between a computed tree and a round's stored leaves."""
+    """Return the first leaf that differs between a computed tree and an accepted round.
+
+    The result is None if no leaf differs, or if the round's leaves are not stored.
+    """
     pieced_round = load_pieced_round(uow, LeafCache(), accepted_round)
     if pieced_round is None:
         return None

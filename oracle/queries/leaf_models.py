@@ -1,4 +1,4 @@
-"""The models for a leaf of a round, the round's summary, pieces of leaves, and differences."""
+"""The models of a round's leaf, its summary, its pieces of leaves, and leaf differences."""
 
 from typing import Self
 
@@ -69,7 +69,7 @@ class ProofLeaf(ApiModel):
 
     @classmethod
     def from_leaf(cls, leaf: NodeLeaf) -> Self:
-        """Return the model of a leaf."""
+        """Build the model of a leaf."""
         return cls(
             node=leaf.node,
             next_node=leaf.next_node,
@@ -91,7 +91,7 @@ class ProofLeaf(ApiModel):
 
 
 class ProofSummary(ApiModel):
-    """The signed data of a round, which tie its root to one chain and contract."""
+    """The signed data of a round, which bind its root to one chain and contract."""
 
     chain_id: int
     oracle: AddressText
@@ -108,7 +108,7 @@ class ProofSummary(ApiModel):
 
     @classmethod
     def from_summary(cls, summary: RoundSummary) -> Self:
-        """Return the model of a round's summary."""
+        """Build the model of a round's summary."""
         return cls(
             chain_id=summary.chain_id,
             oracle=summary.oracle,
@@ -122,7 +122,7 @@ class ProofSummary(ApiModel):
 
 
 class LeafPieceEntry(ApiModel):
-    """The hashes of one piece of the leaves of a round."""
+    """The hashes of one piece of a round's leaves."""
 
     index: int = Field(
         description=(
@@ -152,7 +152,7 @@ class LeafPieceEntry(ApiModel):
 
 
 class LeafPieces(ApiModel):
-    """The pieces into which the leaves of a root are divided."""
+    """The pieces that the leaves of a root are divided into."""
 
     root: HashText
     as_of_hash: HashText = Field(description="Hash of the block `summary.as_of`.")
@@ -161,13 +161,13 @@ class LeafPieces(ApiModel):
 
 
 class LeavesAnswer(Answer):
-    """The hashes of the pieces of a round or report, by which the pieces can be verified."""
+    """The piece hashes of a round or report, against which each piece can be verified."""
 
     leaves: LeafPieces
 
 
 class FieldDifference(ApiModel):
-    """A field with different values in two reports, as text."""
+    """A field whose values differ between two reports, as text."""
 
     name: str
     own_value: str
@@ -175,7 +175,7 @@ class FieldDifference(ApiModel):
 
 
 class LeafDifference(ApiModel):
-    """The first leaf, by seat, that differs between two reports."""
+    """The first leaf that differs between two reports, in the order of seats."""
 
     seat: int
     own_leaf: ProofLeaf | None = Field(
@@ -188,7 +188,7 @@ class LeafDifference(ApiModel):
 
 
 def build_piece_digests(pieced_round: PiecedRound, as_of_hash: Hash) -> LeafPieces:
-    """Return the root of the leaves with the hashes of all pieces."""
+    """Return the root of a round's leaves, with the hashes of all pieces."""
     return LeafPieces(
         root=format_hash(pieced_round.root),
         as_of_hash=as_of_hash,
@@ -209,5 +209,5 @@ def build_piece_digests(pieced_round: PiecedRound, as_of_hash: Hash) -> LeafPiec
 
 
 def format_hash(content: bytes) -> Hash:
-    """Return the bytes of a hash as `0x` and hex digits."""
+    """Format the bytes of a hash as `0x` and hex digits."""
     return Hash("0x" + content.hex())

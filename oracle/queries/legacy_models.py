@@ -23,7 +23,7 @@ class RoundRank(ApiModel):
 
 
 class RoundPart(ApiModel):
-    """The ranks and scores of one node in both rounds of a legacy task."""
+    """The ranks and scores of one node in the two rounds of a legacy task."""
 
     node: AddressText
     round: int
@@ -33,7 +33,7 @@ class RoundPart(ApiModel):
 
 
 class LegacyRounds(ApiModel):
-    """The ranks and scores of all nodes in both rounds of a legacy task."""
+    """The ranks and scores of all nodes in the two rounds of a legacy task."""
 
     task: HashText
     nodes: list[RoundPart]
@@ -49,7 +49,7 @@ _NO_RANK = RoundRank(rank=None, score=None)
 
 
 def build_legacy_rounds(task: TaskKey, runs: Sequence[Run], rules: Rules) -> LegacyRounds:
-    """Return the ranks and scores in both rounds of a task that has ended.
+    """Return the ranks and scores in both rounds of a legacy task that has ended.
 
     Args:
         task: the task, or one of the tasks of a group.

@@ -1,4 +1,4 @@
-"""The row of a node in a list, as `nodes`, `explain` and the read API show it."""
+"""A node as a list entry in `nodes`, `explain` and the read API."""
 
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ WireInteger = Annotated[
 
 
 class LegacyScore(ApiModel):
-    """A node's score in the window of legacy rules; R, P, B and Q are null for a non-member."""
+    """A node's score in the window of legacy rules; R, P, B and Q are null for non-members."""
 
     window: WireInteger
     window_began: WireInteger = Field(
@@ -64,7 +64,7 @@ class LegacyScore(ApiModel):
 
 
 class NodeEntry(ApiModel):
-    """A node as of a block: one row of the list of nodes."""
+    """A node as of a block, as an entry in a list of nodes."""
 
     place: Annotated[int | None, Column("#")] = Field(
         description="Place of the node by QoS, from 1; null if the node has no QoS.", examples=[12]
@@ -141,7 +141,7 @@ class NodeEntry(ApiModel):
 
 
 class QosIntervalView(ApiModel):
-    """The 90 % interval of a QoS, given the number of scores in its mean.
+    """The 90 % interval of a QoS, based on the number of scores in its mean.
 
     The interval takes half a millisecond to compute, so rows of lists do not have it.
     """
@@ -151,7 +151,7 @@ class QosIntervalView(ApiModel):
 
 
 def build_qos_interval(node: Node, time: int, rules: Rules) -> QosIntervalView | None:
-    """Return the interval of a node's QoS at a block time, or None if the node has none."""
+    """Return the interval of a node's QoS at a block time, or None if there is none."""
     interval = compute_qos_interval(node, time, rules)
     return None if interval is None else QosIntervalView(low=interval[0], high=interval[1])
 

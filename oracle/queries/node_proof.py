@@ -1,4 +1,4 @@
-"""Proves the score of a node in an accepted round, or that an address has no leaf there.
+"""Proves a node's score in an accepted round, or that the round has no leaf for an address.
 
 The leaves of recent rounds are stored in pieces. The leaves of an older round are folded again
 from the raw logs, which takes seconds to minutes. See docs/reference/report-format.md#roots.
@@ -31,7 +31,7 @@ from oracle.store.database import UnitOfWork
 
 
 class NodeProofDetail(ApiModel):
-    """A leaf of a round, and the hashes that lead from it to the round's root."""
+    """A leaf of a round, and the hashes on its path to the round's root."""
 
     address: AddressText = Field(description="Address about which the proof makes a statement.")
     account_id: AccountId = Field(description="CAIP-10 id of this address.")
@@ -53,7 +53,7 @@ class NodeProofDetail(ApiModel):
 
 
 class ContractRoot(ApiModel):
-    """The root that the contract stores for the round of a proof, as of the newest block."""
+    """The root that the contract stores for a proof's round, as of the newest block."""
 
     block: int
     block_hash: HashText
@@ -66,7 +66,7 @@ class ContractRoot(ApiModel):
 
 
 class OnChainProofDetail(NodeProofDetail):
-    """A proof, and the root that the contract stores, which must equal the root of the proof."""
+    """A proof, and the root stored in the contract, which the proof's root must equal."""
 
     contract_root: ContractRoot
 
@@ -74,7 +74,7 @@ class OnChainProofDetail(NodeProofDetail):
 def prove_node(
     archive: EventArchive, cache: LeafCache, address: Address, round_number: int | None
 ) -> NodeProofDetail:
-    """Prove the leaf of an address in the given round, or in the newest accepted round by default.
+    """Prove an address's leaf in the given round, or by default in the newest accepted round.
 
     Raises:
         InputError: the round was not accepted in the indexed blocks, has no nodes, or cannot be
@@ -108,7 +108,9 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return whether the leaves for a proof in this round are stored or no proof is possible.
+    """Return whether a proof in this round is possible without folding the logs again.
+
+    The result is also true if no proof is possible at all.
 
     The result is True if the round was not accepted, because no proof is possible then.
     """
@@ -120,7 +122,7 @@ def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | Non
 
 
 def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccepted:
-    """Return the accepted round with this number, or the newest accepted round by default.
+    """Return the accepted round with this number, or by default the newest accepted round.
 
     Raises:
         InputError: the round was not accepted in the indexed blocks.

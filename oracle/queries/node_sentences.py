@@ -1,4 +1,4 @@
-"""Builds sentences about a node's state, its cause, its rank, and improvements, in this order.
+"""Builds sentences about a node's state, its cause, its rank and possible improvements.
 
 The functions are pure, so the same summary gives the same sentences on every page
 (docs/explanation/pages.md#sentences).
@@ -45,7 +45,7 @@ _SENTENCE_BY_STATE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCauses:
-    """The causes of a node's score, as of block time `time` in seconds.
+    """The causes of a node's score at the block time `time`, in seconds.
 
     `ranks` are the ranks of the scores that count, oldest first; a rank of None means that the
     node gave no right answer. Legacy rules rank the two rounds of a task separately, so ranks are
@@ -61,7 +61,7 @@ class NodeCauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSummary(NodeCauses):
-    """The data for the sentences about a node; times are unix seconds.
+    """The data for sentences about a node; times are in unix seconds.
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size` is the size of
     the groups of these scores, or None if the sizes differ. `kick_at` is the time from which an
@@ -89,7 +89,7 @@ class NodeSummary(NodeCauses):
 
 
 def format_headline(summary: NodeSummary) -> str:
-    """Return one sentence with the node's state and its main cause."""
+    """Return one sentence about the node's state and its main cause."""
     if summary.node_scores.state == "kicked_out":
         return f"Kicked out: {_format_mean_points(summary)}."
     if summary.is_expelled:
@@ -113,7 +113,7 @@ def format_headline(summary: NodeSummary) -> str:
 
 
 def _format_kickout_headline(summary: NodeSummary) -> str | None:
-    """Return the headline if the node's kickout is due or the node is accused, else None."""
+    """Return the headline for an accused node or a due kickout, or None for any other node."""
     if not summary.node_scores.is_kickout_due:
         if summary.kick_at is None or summary.node_scores.qos is None:
             return None
@@ -145,7 +145,7 @@ def _format_member_headline(summary: NodeSummary) -> str:
 
 
 def format_secondary_details(summary: NodeSummary) -> str:
-    """Return the second cause of the score, and the node's rank among the members."""
+    """Return the second cause of the score, and the node's rank among members."""
     node_scores = summary.node_scores
     needs_kickout_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
     sentences = [_format_kickout_line(summary)] if needs_kickout_line else []
@@ -173,7 +173,7 @@ def format_secondary_details(summary: NodeSummary) -> str:
 
 
 def format_improvement(summary: NodeSummary) -> str | None:
-    """Return at most two events that would improve the node's rank or state, or None."""
+    """Return up to two events that would improve the node's rank or state, if there are any."""
     sentences = []
     if summary.node_scores.back_at is not None:
         sentences.append(
@@ -202,7 +202,7 @@ def format_improvement(summary: NodeSummary) -> str | None:
 
 
 def format_first_places(first_places: int) -> str:
-    """Return a phrase for a number of consecutive first places."""
+    """Return a phrase for a number of first places in a row."""
     return format_count(first_places, "first place") + _format_streak_suffix(first_places)
 
 
@@ -221,12 +221,12 @@ def format_ranks_that_avoid_kickout(outlook: KickoutOutlook) -> str:
 
 
 def format_qos_interval(interval: QosIntervalView) -> str:
-    """Return a phrase for the interval of a QoS, rounded down."""
+    """Return a phrase for a QoS interval, with both ends rounded down."""
     return f"between {format_two_decimals(interval.low)} and {format_two_decimals(interval.high)}"
 
 
 def format_short_cause(causes: NodeCauses) -> str:
-    """Return a short phrase for the cause of a score, used in list rows."""
+    """Return a short phrase for the cause of a score, for rows of a list."""
     if causes.node_scores.back_at is not None:
         return f"back in {format_duration(causes.node_scores.back_at - causes.time)}"
     if causes.node_scores.factors is not None:
@@ -244,7 +244,7 @@ def format_short_cause(causes: NodeCauses) -> str:
 
 
 def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
-    """Return the factors R, P and B as text, and the factor that costs the node most."""
+    """Return the factors R, P and B, and which of them costs the node most."""
     legacy = summary.rules.legacy
     if legacy is None:
         raise ValueError("only legacy rules have factors")
@@ -307,7 +307,7 @@ def _is_caused_by_decreases(causes: NodeCauses) -> bool:
 def format_recent_decreases(
     causes: NodeCauses, max_age_seconds: int = _MAX_DECREASE_AGE_SECONDS
 ) -> str:
-    """Return a phrase with the number and age of the node's recent falls of reliability."""
+    """Return a phrase about the number and age of the node's recent reliability decreases."""
     recent_decreases = [
         decrease for decrease in causes.decreases if causes.time - decrease.time <= max_age_seconds
     ]

@@ -39,7 +39,7 @@ _MAX_CHANGES = 100
 def build_node_summary(
     snapshot: "ApiSnapshot", record: "AdviceRecord", view: "NodeView"
 ) -> NodeSummary:
-    """Return the data for the sentences about the node of `record`, as of the cursor."""
+    """Build the data for sentences about a node, as of the cursor."""
     node, scores = record.node, record.entries
     causes = _build_score_causes(snapshot, node, scores, record.changes)
     membership_change = snapshot.uow.memberships.find_effective_change(node.address)
@@ -67,7 +67,7 @@ def build_node_summary(
 def build_node_summary_from_explanation(
     explanation: Explanation, ranking: NodeRanking | None = None
 ) -> NodeSummary:
-    """Return the data for the sentences about an explained node, as of its explained block.
+    """Build the data for sentences about a node, as of its explained block.
 
     `ranking` is the ranking at the same block, or None if the node's rank is not known.
     """
@@ -94,7 +94,7 @@ def build_node_summary_from_explanation(
 
 
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
-    """Return the causes of a node's score as of the cursor, without a complete summary."""
+    """Build the causes of a node's score as of the cursor, without a complete summary."""
     score_count = count_effective_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to_block(
         node.address, snapshot.cursor.number, score_count
@@ -144,7 +144,7 @@ def _find_kickout_time(view: "NodeView") -> int | None:
 
 
 def _find_round_of_kickout(snapshot: "ApiSnapshot", view: "NodeView") -> int | None:
-    """Return the last accepted round if its leaves show the due kickout, else None."""
+    """Return the last accepted round, if its leaves show the node's due kickout."""
     due_since = view.kickout.due_since_block
     accepted_round = snapshot.uow.rounds.find_last_provable_round()
     if due_since is None or accepted_round is None or accepted_round.as_of < due_since:
@@ -163,7 +163,7 @@ def _is_expelled(view: "NodeView") -> bool:
 
 
 class ScoreCost(NamedTuple):
-    """A part of the QoS that a node lacks, in units of 10^-18, and its cause.
+    """A part of the QoS that a node lost, in units of 10^-18, and its cause.
 
     All parts and the QoS sum to 1.
     """
@@ -173,7 +173,7 @@ class ScoreCost(NamedTuple):
 
 
 def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[ScoreCost]:
-    """Return the causes that keep a member's QoS below 1, the most expensive first."""
+    """Return why a member's QoS is below 1, with the largest loss first."""
     node_scores = explanation.node_scores
     if node_scores.qos is None:
         return []
@@ -192,7 +192,10 @@ def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[
 
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return how much each rank lowers the long-term score, or one total if ranks are unknown."""
+    """Return how much each rank lowers the long-term score.
+
+    If ranks are unknown, the result is one total.
+    """
     missing_score = UNIT - explanation.node_scores.long_term
     scored_entries = explanation.scores
     if not scored_entries or sum(entry.score for entry in scored_entries) != sum(explanation.pool):
@@ -220,7 +223,7 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
 
 
 def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
-    """Return a rank as text, with the group size if all groups of the node had the same size."""
+    """Format a rank as text, with the group size if all groups of the node have the same size."""
     if rank is None:
         return "no result"
     group_sizes = {
@@ -233,7 +236,10 @@ def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return the QoS lost by each of the factors R, P and B: its weight times its gap to 1."""
+    """Return the QoS lost by each of the factors R, P and B.
+
+    The loss is the factor's weight multiplied by its difference from 1.
+    """
     legacy, factors = explanation.rules.legacy, explanation.node_scores.factors
     if legacy is None or factors is None:
         return []

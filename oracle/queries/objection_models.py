@@ -40,7 +40,7 @@ class AnswerEntry(ApiModel):
 
 
 class ObjectionEntry(ApiModel):
-    """An objection of a node to its kickout, its automatic check, and this reporter's answer."""
+    """A node's objection to its kickout, its automatic check, and this reporter's answer."""
 
     node: AddressText
     seq: int = Field(description="Number of the objection among those of the node, from 0.")
@@ -88,7 +88,7 @@ class ObjectionEntry(ApiModel):
 
 
 class ObjectionDelayEntry(ApiModel):
-    """An objection, or time left to object, for which this reporter delays an accusation."""
+    """The reason why this reporter delays an accusation: an objection, or time left to object."""
 
     reason: str
     until: int | None = Field(
@@ -112,7 +112,7 @@ class ObjectionDelayEntry(ApiModel):
 
 
 class ObjectionAnswered(ApiModel):
-    """The result of `objection answer`, or of a dry run of this command."""
+    """The result of `objection answer`, or of a dry run."""
 
     node: AddressText
     due_since: int
@@ -122,7 +122,7 @@ class ObjectionAnswered(ApiModel):
 
 
 class SignedObjectionAnswer(ApiModel):
-    """The output of `objection sign`: a signed objection, and the call that submits it."""
+    """The output of `objection sign`: a signed objection and the call that submits it."""
 
     node: AddressText
     due_since: int
@@ -140,7 +140,7 @@ class SignedObjectionAnswer(ApiModel):
 def build_objection_entries(
     uow: UnitOfWork, objections: Sequence[Objected], policy: KickoutPolicy
 ) -> list[ObjectionEntry]:
-    """Return the entries of objections, in the same order."""
+    """Build the entries of objections, in the same order."""
     nodes = {objection.node for objection in objections}
     log_place_by_position = load_event_sources(uow, [objection.at for objection in objections])
     node_by_address = uow.nodes.get_many(nodes)
@@ -208,7 +208,10 @@ def _is_kickout_executed(kick: NodeKick | None, due_since: int) -> bool:
 def _find_answer_deadline(
     objection: Objected, objection_check: ObjectionCheck | None, terms: ObjectionTerms | None
 ) -> int | None:
-    """Return the block time until which an objection must be answered, or None if never."""
+    """Return the block time by which an objection must be answered.
+
+    The result is None if no answer is needed.
+    """
     if (
         objection_check is None
         or objection_check.verdict is ObjectionVerdict.REFUTED
@@ -221,9 +224,10 @@ def _find_answer_deadline(
 def load_objection_delay_entries(
     uow: UnitOfWork, nodes: Sequence[Node], policy: KickoutPolicy, time: int
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return, by node, why this reporter delays the accusation at the block time `time`.
+    """Return why this reporter delays the accusation of each node.
 
-    Nodes without a delay are left out; no accusation is delayed if objections are not indexed.
+    `time` is the current block time. Nodes without a delay are left out; no accusation is delayed
+    if objections are not indexed.
     """
     kickouts = [
         (KickoutDue(node.address, node.kickout_due_since, None), node.kickout_due_time)
@@ -243,7 +247,7 @@ def load_objection_delay_entries(
 
 
 def count_unanswered_objections(uow: UnitOfWork, policy: KickoutPolicy) -> int:
-    """Count the due kickouts with an objection that waits for this reporter's answer.
+    """Count the objections to due kickouts that wait for this reporter's answer.
 
     An objection that the automatic check refutes waits for no answer.
     """

@@ -1,4 +1,4 @@
-"""Counts the outcomes of everything that was sent, for `/metrics`.
+"""Counts the outcomes of all sent transactions, for `/metrics`.
 
 The outcomes of nonces below the lowest open nonce never change, so they are counted once and their
 counts are kept. The other nonces are counted again each time, so the cost of a count depends on
@@ -32,7 +32,7 @@ _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 @dataclass(slots=True)
 class OutboxCounter:
-    """Counts the rows of the outbox, and keeps the counts of nonces that can no longer change."""
+    """Counts the outbox rows, and caches the counts of nonces that can no longer change."""
 
     _final_stats: OutboxStatistics = field(default_factory=OutboxStatistics)
     _final_below: dict[Account, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class OutboxCounter:
     _logged_digests: frozenset[Hash | None] = frozenset()
 
     def compute_outbox_stats(self, store: Store, now: int) -> OutboxStatistics:
-        """Count the rows of the outbox, and return its metrics.
+        """Count the outbox rows, and return the metrics.
 
         `now` is in unix seconds. No endpoint is queried.
         """
@@ -94,7 +94,7 @@ class OutboxCounter:
 def add_account_stats(
     stats: OutboxStatistics, contexts: Mapping[str, AccountContext], heads: Heads
 ) -> OutboxStatistics:
-    """Return `stats` with the values of each account added, by the account's role.
+    """Return `stats` with the figures of each account added, by its role.
 
     Values that are read from the chain are left out if no endpoint responds.
     """
@@ -107,7 +107,7 @@ def add_account_stats(
 def add_contract_stats(
     stats: OutboxStatistics, context: ReportingContext, hot_set: HotSetContext | None = None
 ) -> OutboxStatistics:
-    """Return `stats` with the state of the oracle contract added, if an endpoint responds.
+    """Return `stats` with the oracle contract's state added, if an endpoint responds.
 
     `hot_set` is None if no hot set is kept.
     """
@@ -163,7 +163,7 @@ def _count_kickouts_by_state(kicks: list[NodeKick]) -> dict[str, int]:
 
 
 def _add_report_change_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
-    """Add the size of the difference between the newest report and the round before it."""
+    """Add how much the newest report differs from the round before it."""
     newest_reports = uow.reports.list_newest(1)
     if newest_reports:
         change = newest_reports[0].report.change

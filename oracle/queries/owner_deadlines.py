@@ -1,4 +1,4 @@
-"""Builds the text at the top of a node's page: what the owner can do, and by when."""
+"""Builds the text at the top of a node's page: what its owner can do, and by when."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -56,7 +56,7 @@ class OwnerDeadline(NamedTuple):
 def describe_owner_action(
     summary: NodeSummary, view: NodeView, posted_entry: PostedEntry | None = None
 ) -> str:
-    """Return what the owner has to do and by when, or why the owner has to do nothing.
+    """Return what the owner must do and by when, or why no action is needed.
 
     `posted_entry` is an objection to the due kickout that was posted to this reporter and is not
     on the chain yet, or None.
@@ -79,7 +79,7 @@ def describe_owner_action(
 
 
 def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
-    """Return why the owner of a node without a kickout need not act, and what would improve it."""
+    """Return why a node's owner need not act, and what would improve the node's state."""
     state = view.row.state
     if state == "quit" and view.kickout.due_since is not None:
         return (
@@ -107,7 +107,7 @@ def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
 def _describe_due_kickout_action(
     summary: NodeSummary, view: NodeView, posted_entry: PostedEntry | None
 ) -> str:
-    """Return what the owner of a node whose kickout is due should do."""
+    """Return what the owner should do about a due kickout of the node."""
     delay = view.objection_delay
     if summary.obstacle is not None:
         acceptance_text = (
@@ -164,14 +164,14 @@ def _describe_action_before_accusation(
 
 
 def _describe_accusation(summary: NodeSummary) -> str:
-    """Return the predicate of a sentence that says whether others can accuse the node already."""
+    """Return a phrase that states whether others can already accuse the node."""
     if summary.shown_round is None:
         return "can accuse the node once a round on the chain shows the kickout"
     return f"can accuse the node now, because round {summary.shown_round} shows the kickout"
 
 
 def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) -> str:
-    """Return what would end a due kickout and how long it takes, with the node's first ranks.
+    """Return how many first places would end a due kickout, and how long they take.
 
     `deadline` is in unix seconds; the text states whether enough time is left until then.
     """
@@ -203,7 +203,7 @@ def list_owner_deadlines(
     posted_entry: PostedEntry | None,
     rules_times: Iterable[int],
 ) -> list[OwnerDeadline]:
-    """Return the steps of a due kickout, followed by the deadlines, earliest first.
+    """Return the steps of a due kickout, followed by the owner's deadlines, earliest first.
 
     `posted_entry` is an objection to the due kickout that was posted to this reporter and is not
     on the chain yet, or None. `rules_times` are the times at which announced rules can take effect
@@ -241,7 +241,7 @@ def _iterate_kickout_steps(
 
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
-    """Return who may act on a due kickout, and any reason why this reporter does not act."""
+    """Return who can act on a due kickout, and whether this reporter waits."""
     if view.kickout.obstacle is not None:
         return "a kickout is due, but no account can accuse the node of it"
     if summary.kick_at is not None:
@@ -253,7 +253,7 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
 
 
 def _find_relevant_objection(view: NodeView) -> ObjectionEntry | None:
-    """Return the objection to the due kickout that counts, or the first one if none counts."""
+    """Return the objection to the due kickout that counts, or else the first objection."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
     return min(objections, key=lambda entry: (not entry.is_counted, entry.seq), default=None)
 
@@ -265,7 +265,7 @@ def _describe_wait(view: NodeView) -> str:
 
 
 def _is_refuted(view: NodeView) -> bool:
-    """Return whether the relevant objection is refuted and unanswered, so it delays nothing."""
+    """Return whether the objection is refuted and unanswered, so that it delays nothing."""
     objection = _find_relevant_objection(view)
     return (
         objection is not None
@@ -325,7 +325,7 @@ def _find_seconds_to_kickout(outlook: KickoutOutlook | None) -> int | None:
 
 
 def _find_expulsion_end(view: NodeView) -> int | None:
-    """Return the unix time of the end of a node's expulsion, or None if it was not expelled."""
+    """Return the unix time at which a node's expulsion ends, or None if it was not expelled."""
     on_chain_kickout = view.kickout.on_chain
     return (
         None
@@ -335,7 +335,7 @@ def _find_expulsion_end(view: NodeView) -> int | None:
 
 
 def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
-    """Return when and how a node can join again after its past or coming expulsion."""
+    """Return when and how a node can join again after a past or coming expulsion."""
     on_chain_kickout = view.kickout.on_chain
     expulsion_end = _find_expulsion_end(view)
     if on_chain_kickout is not None and on_chain_kickout.state == KickState.READMITTED:

@@ -1,4 +1,4 @@
-"""Computes the rows of a node list from the nodes and from network-wide data."""
+"""Computes the entries of a node list from the nodes and network-wide data."""
 
 from array import array
 from collections import Counter
@@ -36,7 +36,7 @@ _MAX_NAME_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class OnChainScores:
-    """The lanes of an accepted round, by seat; there are no lanes if they are no longer stored."""
+    """The lanes of an accepted round by seat; empty if the round's leaves are no longer stored."""
 
     accepted: RoundAccepted | None
     lanes: Lanes
@@ -49,7 +49,7 @@ class OnChainScores:
 def load_on_chain_scores(
     uow: UnitOfWork, accepted_round: RoundAccepted | None, cache: LeafCache | None = None
 ) -> OnChainScores:
-    """Return the lanes of an accepted round; they are empty if its leaves are not stored."""
+    """Return the lanes of an accepted round, which are empty if its leaves are not stored."""
     if accepted_round is None:
         return OnChainScores(None, array("H"))
     return OnChainScores(
@@ -59,7 +59,7 @@ def load_on_chain_scores(
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The network-wide data for the scores, as of the block time `time` in seconds.
+    """The network-wide data that scores depend on, at the block time `time` in seconds.
 
     `on_chain` are the scores in the last accepted round. `shares` has each member's share of the
     window's incentive. Except under legacy rules, `peers` is None and `shares` is empty. `labels`
@@ -79,12 +79,12 @@ class Population:
         return compute_node_qos(node, self.time, self.rules, self.peers)
 
     def compute_node_scores(self, node: Node) -> NodeScores:
-        """Return the score of a node and the values that are derived from it."""
+        """Return a node's score and the values derived from it."""
         return compute_node_scores(node, self.time, self.rules, self.peers)
 
 
 class RankedNodes(Protocol):
-    """All nodes as of one block, with the values that are computed once for all nodes."""
+    """All nodes as of one block, with values that are computed once for all of them."""
 
     @property
     def nodes(self) -> Mapping[Address, Node]: ...
@@ -100,7 +100,7 @@ class RankedNodes(Protocol):
 def load_ranked_population(
     uow: UnitOfWork, ranking: RankedNodes, time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Return the network-wide data as of a block time, and the values of a ranking."""
+    """Return the network-wide data at a block time, with precomputed values of a ranking."""
     shares = ranking.get_incentive_shares()
     return Population(time, rules, ranking.peers, shares, on_chain, _uses_feed(uow))
 
@@ -108,14 +108,14 @@ def load_ranked_population(
 def load_population(
     uow: UnitOfWork, nodes: Collection[Node], time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Return the network-wide data as of a block time; `nodes` are all nodes of the network."""
+    """Return the network-wide data at a block time, computed from all nodes."""
     population_maxima = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules, population_maxima)
     return Population(time, rules, population_maxima, shares, on_chain, _uses_feed(uow))
 
 
 def _uses_feed(uow: UnitOfWork) -> bool:
-    """Return whether events come from a feed, so that they cannot be proven."""
+    """Return whether events come from a feed, so that they have no proofs."""
     return uow.feed.get_cursor() is not None
 
 
@@ -137,7 +137,7 @@ def compute_qos_rank(
 def build_node_entry(
     node: Node, node_scores: NodeScores, population: Population, rank: int | None
 ) -> NodeEntry:
-    """Return the row of a node in a list of nodes."""
+    """Build the entry of a node for a list of nodes."""
     address = node.address
     lane_on_chain = population.on_chain.get_lane(node)
     return NodeEntry(
@@ -169,7 +169,7 @@ def build_node_entry(
 def build_legacy_score(
     node: Node, node_scores: NodeScores, population: Population
 ) -> LegacyScore | None:
-    """Return the score of a node under legacy rules, or None under other rules."""
+    """Return a node's score under legacy rules, or None under other rules."""
     legacy, factors = population.rules.legacy, node_scores.factors
     if legacy is None or factors is None:
         return None
@@ -192,7 +192,7 @@ def build_legacy_score(
 def load_all_nodes(
     store: Store, rules: Rules, labels: Mapping[Address, str], now: int
 ) -> NodePage | None:
-    """Return all nodes on one page, best QoS first, or None if nothing is indexed yet.
+    """Return all nodes on one page, best QoS first, or None if nothing is indexed.
 
     `now` is the unix time from which the age of the answer is computed.
     """
@@ -223,7 +223,7 @@ def load_all_nodes(
 
 
 def sanitize_name(name: str) -> str:
-    """Shorten a third-party text, and replace unprintable characters by `?`.
+    """Shorten third-party text, and replace unprintable characters with `?`.
 
     Control and direction marks could otherwise reorder or hide the text around the name.
     """

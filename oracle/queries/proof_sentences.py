@@ -1,4 +1,4 @@
-"""Formats the fields of a leaf and a round summary as text, for the pages and for `proof`.
+"""Formats the fields of a leaf and of a round's summary as text, for the pages and `proof`.
 
 The script daemon/web/pages/static/proof.js formats its results in the same way.
 """
@@ -28,7 +28,7 @@ def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
 
 
 def describe_summary(summary: ProofSummary) -> list[tuple[str, str]]:
-    """Return the name and value of the fields of a round's summary that concern its nodes."""
+    """Return the name and value of each field of a round's summary that concerns its nodes."""
     return [
         ("nodes", f"{summary.node_count:,}"),
         ("may be selected", f"{summary.open_count:,}"),

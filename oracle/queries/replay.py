@@ -1,4 +1,4 @@
-"""Scores a file of events from scratch, so that anybody can verify published scores.
+"""Scores a file of events from scratch, so that anyone can verify published scores.
 
 See docs/reference/events-and-jsonl.md#what-replay-prints.
 """
@@ -82,7 +82,7 @@ def replay_events(
 def _format_json_document(
     header: dict[str, object], lists: dict[str, list[dict[str, object]]]
 ) -> str:
-    """Return a JSON object as text, with each row of its lists on a separate line."""
+    """Format a JSON object as text, with one line for each row of its lists."""
     header_parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
         rows_json = ",\n  ".join(json.dumps(row) for row in rows)
@@ -91,7 +91,7 @@ def _format_json_document(
 
 
 def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the ended tasks that several nodes ran, in the order in which they ended."""
+    """Return the ended tasks that several nodes ran, in the order of their ends."""
     ended_tasks = [
         (task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None
     ]
@@ -114,7 +114,9 @@ def _build_node_rows(
 def _build_legacy_rows(
     nodes: list[Node], time: int, rules: Rules
 ) -> Mapping[Address, dict[str, object]]:
-    """Return each node's legacy window and factors at a block time, or nothing under other rules.
+    """Return each node's legacy window and factors at a block time.
+
+    The result is empty if the rules are not legacy rules.
 
     R, P, B, Q and the incentive share are null for a node that is not a member.
     """
@@ -150,7 +152,7 @@ def _format_fraction(value: int | None) -> str | None:
 def _build_score_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return each node's scores that count, from its pool or from its legacy window."""
+    """Return the scores of each node that count, from its pool or its legacy window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}

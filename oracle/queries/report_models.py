@@ -1,4 +1,4 @@
-"""The models of reports (as stored, recomputed, or held) and of rounds, for `--json` and HTTP."""
+"""The models of reports (stored, recomputed or held) and of rounds, for `--json` and HTTP."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ _TOO_LATE = ("missed", "superseded")
 
 
 class SignatureState(StrEnum):
-    """The comparison of a reporter's statement with the statements of most signers."""
+    """How a reporter's statement compares with the statements of most signers."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -39,7 +39,7 @@ class SignatureState(StrEnum):
 
 
 class ReportLane(ApiModel):
-    """A node whose score in a report differs from its score in the last round."""
+    """A node whose score in a report differs from the last round."""
 
     seat: int = Field(description="Index of the node's leaf in the tree of the report.")
     node: AddressText
@@ -60,7 +60,7 @@ class ReportLane(ApiModel):
 
 
 class ReportBasis(ApiModel):
-    """The block and round that a report is based on, its root, and its changes."""
+    """The block and the round that a report is based on, its root, and its changes."""
 
     period: int
     as_of: int = Field(description="Block at which the report was computed.")
@@ -105,7 +105,7 @@ class ReportEntry(ReportBasis):
 
 
 class ReportDetail(ReportEntry):
-    """A report recomputed from the stored logs, and the stored report of its period."""
+    """A report recomputed from stored logs, and the stored report of its period."""
 
     same_as_cut: bool | None = Field(
         description=(
@@ -121,7 +121,7 @@ class ReportDetail(ReportEntry):
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether the stored report differs from the recomputed report."""
+        """Return whether the stored report differs from the recomputed one."""
         return self.same_as_cut is False and self.state not in _TOO_LATE
 
 
@@ -148,7 +148,7 @@ class ReleasedReport(HeldReport):
 
 
 class RoundSignature(ApiModel):
-    """One reporter's statement about a round, or the reason why it is unknown."""
+    """A reporter's statement about a round, or why it is unknown."""
 
     reporter: str = Field(
         description=(
@@ -176,7 +176,7 @@ class RoundSignature(ApiModel):
 
 
 class RoundSignatures(ApiModel):
-    """The statements of all reporters about a round, compared with each other."""
+    """The statements of all reporters about a round, and how they compare."""
 
     round: int
     is_accepted: bool = Field(description="Whether the contract accepted this round.")
@@ -202,7 +202,7 @@ class RoundEntry(ApiModel):
 
 
 class EndpointRoot(ApiModel):
-    """The contract's root of a round, as one endpoint returned it at its newest block."""
+    """The contract's root of a round, as returned by one endpoint at its newest block."""
 
     endpoint: str
     block: int
@@ -218,7 +218,7 @@ class EndpointRoot(ApiModel):
 
 
 class RoundVerification(RoundEntry):
-    """An accepted round, with the root that was recomputed for its as-of block."""
+    """An accepted round, and the root that was recomputed at its as-of block."""
 
     same: bool = Field(
         description=(
@@ -251,7 +251,7 @@ class RoundVerification(RoundEntry):
 def build_round_entry(
     accepted_round: RoundAccepted, place: LogPlace, *, is_struck: bool
 ) -> RoundEntry:
-    """Return the entry of an accepted round."""
+    """Build the entry of an accepted round."""
     return RoundEntry(
         round=accepted_round.round,
         time=accepted_round.time,
@@ -266,7 +266,7 @@ def build_round_entry(
 def compute_report_detail(
     store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> ReportDetail:
-    """Compute the report as of a block, as any reporter with this rules id would."""
+    """Compute the report at a block, as any reporter with the same rules id would."""
     with store.read_transaction() as uow:
         folded_state = fold_state_up_to(uow, reader, rules, as_of.number)
         computed_report = build_report(uow, reader, folded_state, as_of, rules, settings)
@@ -284,7 +284,7 @@ def compute_report_detail(
 
 
 def build_report_entry(stored_report: StoredReport) -> ReportEntry:
-    """Return the entry of a stored report."""
+    """Build the entry of a stored report."""
     return _build_report_entry(stored_report.report, stored_report)
 
 
@@ -320,7 +320,7 @@ def _build_report_lanes(
     last_lanes: Lanes | None,
     share_by_node: Mapping[Address, int],
 ) -> Iterator[ReportLane]:
-    """Yield the nodes whose lanes differ from the last round, in the order of their seats."""
+    """Yield the nodes whose lanes differ from the last round, in seat order."""
     last_lane_count = 0 if last_lanes is None else len(last_lanes)
     if last_lanes is not None and not last_lane_count:
         # There is nothing to compare with, because the leaves of the last round are not stored.

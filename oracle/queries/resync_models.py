@@ -1,4 +1,4 @@
-"""The answers of the `resync` commands about rewinds, rebuilds and checks of the index."""
+"""The answers of the `resync` commands about rewinds, rebuilds and index checks."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,7 +34,7 @@ class RebuildAnswer(ApiModel):
 
 
 class RewindAnswer(ApiModel):
-    """The block to which the index was rewound."""
+    """The block that the index was rewound to."""
 
     dry_run: bool
     block: int
@@ -60,7 +60,7 @@ class RawRow(ApiModel):
 
 
 class BackfillAnswer(BlockRangeEntry):
-    """The blocks that were fetched again, and the rows of these blocks that were missing."""
+    """The blocks that were fetched again, and the rows that had been missing."""
 
     dry_run: bool
     served: int
@@ -90,7 +90,7 @@ class DamagedBlocks(BlockRangeEntry):
 
 
 class StateRowEntry(ApiModel):
-    """A row of the state that differs from a new fold of the stored logs."""
+    """A state row that differs from a new fold of the stored logs."""
 
     table: str
     key: str
@@ -104,7 +104,7 @@ class StateRowEntry(ApiModel):
 
 
 class StateCheckAnswer(ApiModel):
-    """The comparison of the state with a new fold of the stored logs."""
+    """The result of comparing the state with a new fold of the stored logs."""
 
     block: int
     logs: int
@@ -113,7 +113,7 @@ class StateCheckAnswer(ApiModel):
 
 
 class VerifyAnswer(ApiModel):
-    """The comparison of the stored logs with the chain, and of the state with the logs."""
+    """The result of comparing the stored logs with the chain, and the state with the logs."""
 
     dry_run: bool
     first: int | None = Field(
@@ -145,7 +145,7 @@ class VerifyAnswer(ApiModel):
 
 
 class CoverageSpan(BlockRangeEntry):
-    """Consecutive blocks that were read from one endpoint at one verification level."""
+    """Consecutive blocks read from one endpoint at one verification level."""
 
     level: str
     endpoint: str
@@ -153,7 +153,7 @@ class CoverageSpan(BlockRangeEntry):
 
 
 class GapsAnswer(BlockRangeEntry):
-    """The index's unread blocks, broken headers, and lost or changed logs."""
+    """The blocks that the index never read, broken headers, and lost or changed logs."""
 
     levels: dict[str, int] = Field(
         description="Number of blocks by the verification level that they reached."
@@ -194,7 +194,7 @@ class DeadLetterEntry(ApiModel):
 
 
 class DeadLetterRetry(ApiModel):
-    """The dead letters that could be decoded on a retry, and the remaining ones."""
+    """The dead letters that were decoded on a retry, and those that remain."""
 
     dry_run: bool
     readable: list[DeadLetterEntry]
@@ -203,14 +203,14 @@ class DeadLetterRetry(ApiModel):
 
 
 class RefusedBlock(ApiModel):
-    """A block that the indexer refused, because it failed a check."""
+    """A block that the indexer refused because it failed a check."""
 
     block: int
     check: str = Field(description="Check that the block did not pass.")
 
 
 class RefusalAnswer(ApiModel):
-    """The block that the indexer refuses now, if any."""
+    """The block that the indexer is refusing, if any."""
 
     refused: RefusedBlock | None
     reason: str | None
@@ -218,7 +218,7 @@ class RefusalAnswer(ApiModel):
 
 
 def build_rebuild_answer(rebuild_result: RebuildResult, *, dry_run: bool) -> RebuildAnswer:
-    """Return the answer about a rebuild from all stored logs."""
+    """Build the answer about a rebuild from all stored logs."""
     return RebuildAnswer(
         dry_run=dry_run,
         block=rebuild_result.last_block,
@@ -243,7 +243,7 @@ def build_rewind_answer(rewind_result: RewindResult, *, dry_run: bool) -> Rewind
 
 
 def build_backfill_answer(result: BackfillResult, *, dry_run: bool) -> BackfillAnswer:
-    """Return the answer about blocks that were fetched again."""
+    """Build the answer about blocks that were fetched again."""
     return BackfillAnswer(
         dry_run=dry_run,
         first=result.blocks.first,
@@ -264,7 +264,7 @@ def build_verify_answer(
     *,
     dry_run: bool,
 ) -> VerifyAnswer:
-    """Return the answer about a verification of stored blocks.
+    """Build the answer about the verification of stored blocks.
 
     `verify_result` is None if the chain was not queried.
     """
@@ -290,7 +290,7 @@ def build_verify_answer(
 
 
 def build_dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
-    """Return the entry of a log or call that could not be decoded."""
+    """Build the entry of a log or call that could not be decoded."""
     return DeadLetterEntry(
         block=letter.block,
         block_hash=letter.block_hash,
@@ -303,7 +303,7 @@ def build_dead_letter_entry(letter: DeadLetter) -> DeadLetterEntry:
 
 
 def build_retry_answer(result: RetryResult, *, dry_run: bool) -> DeadLetterRetry:
-    """Return the answer about dead letters that were decoded again."""
+    """Build the answer about dead letters that were decoded again."""
     return DeadLetterRetry(
         dry_run=dry_run,
         readable=[build_dead_letter_entry(letter) for letter in result.readable],
@@ -326,5 +326,5 @@ def _build_raw_row(row: Log | Call) -> RawRow:
 
 
 def build_damaged_blocks(spans: Iterable[DamagedSpan]) -> list[DamagedBlocks]:
-    """Return the entries of spans whose stored rows have changed."""
+    """Build the entries of block spans whose stored rows have changed."""
     return [DamagedBlocks(**span._asdict()) for span in spans]

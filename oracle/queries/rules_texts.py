@@ -1,4 +1,4 @@
-"""Finds the texts of rules on this host by the hash that the contract stores.
+"""Finds rules texts on this host by the hash that the contract stores.
 
 A text is only accepted if it has this hash, so anybody may supply the file.
 """
@@ -22,17 +22,20 @@ _MAX_BYTES = 64 * 1024
 
 
 def hash_rules_text(text: str) -> Hash:
-    """Return the SHA-256 of a rules id; the contract stores it as `rulesHash`."""
+    """Return the SHA-256 of a rules id, which the contract stores as `rulesHash`."""
     return Hash("0x" + sha256(text.encode()).hexdigest())
 
 
 def hash_reason(text: str) -> Hash:
-    """Return the keccak256 of a reason, the salt of the operation that announces rules."""
+    """Return the keccak256 of a reason, used as the salt of the operation that announces rules."""
     return Hash("0x" + keccak(text.encode()).hex())
 
 
 def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None) -> str | None:
-    """Return the rules id with this hash, configured or from a file, or None if it is unknown."""
+    """Find the rules id with this hash in the configuration or in a file.
+
+    The result is None if this host does not have the rules id.
+    """
     if hash_rules_text(configured_text) == rules_hash:
         return configured_text
     rules_text = _read_rules_file(folder, f"{rules_hash}.json")
@@ -44,7 +47,7 @@ def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None)
 
 
 def find_reason(salt: Hash, folder: Path | None) -> str | None:
-    """Return the reason with this hash from its file, or None if there is no such file."""
+    """Read the reason with this hash from its file, or return None if there is no file."""
     reason_text = _read_rules_file(folder, f"{salt}.txt")
     return reason_text if reason_text is not None and hash_reason(reason_text) == salt else None
 
@@ -52,7 +55,7 @@ def find_reason(salt: Hash, folder: Path | None) -> str | None:
 def describe_missing_rules(
     uow: UnitOfWork, configured_text: str, folder: Path | None
 ) -> str | None:
-    """Return which announced rules are missing on this host, or None if none are missing.
+    """Return which announced rules this host lacks, or None if it has all of them.
 
     A reporter without the rules signs nothing once they are in force.
     """
@@ -81,7 +84,7 @@ def _read_rules_file(folder: Path | None, name: str) -> str | None:
 
 
 def parse_rules_text(text: str) -> Rules:
-    """Parse the scoring rules in a rules id.
+    """Parse the scoring rules from a rules id.
 
     Raises:
         ValueError: the text is not a rules id, or its rules belong to another version of the
@@ -94,7 +97,7 @@ def parse_rules_text(text: str) -> Rules:
 
 
 def flatten_rules_text(text: str) -> dict[str, str]:
-    """Return every value of a rules id by its name, as text."""
+    """Return every value of a rules id as text, by name."""
     rules_document: dict[str, Any] = json.loads(text)
     rules = rules_document.pop("rules")
     settings = {name: str(value) for name, value in rules_document.items()}

@@ -1,4 +1,4 @@
-"""Lists the days or hours in which a node's QoS changed, with each cause and its sum.
+"""Lists the days or hours in which a node's QoS changed, with the causes of each change.
 
 The functions use only the history that `/v1/nodes/{node}/history` returns, so the periods cover
 the time range that the reader selected.
@@ -22,12 +22,12 @@ _MIN_CHANGE = UNIT // 100
 
 
 class ScorePeriod(NamedTuple):
-    """A span, such as a day or an hour in UTC, with the causes of the change of a node's QoS.
+    """A day, hour or other time span, and the causes of the QoS change in this span.
 
-    `lowest_qos` is the minimum in the period. `parts` are pairs of a cause and the QoS that it
-    brought (negative if it cost QoS); their sum is `change`. `decreases` are the changes that
-    lowered reliability; `has_recovered` is whether reliability ends as high as it began in spite
-    of them. Scores are in units of 10^-18, `start` in unix seconds.
+    Days and hours are in UTC. `lowest_qos` is the minimum in the period. `parts` are pairs of a
+    cause and the QoS that it brought (negative if it cost QoS); their sum is `change`. `decreases`
+    are the changes that lowered reliability; `has_recovered` is whether reliability ends as high
+    as it began in spite of them. Scores are in units of 10^-18, `start` in unix seconds.
     """
 
     start: int
@@ -41,14 +41,16 @@ class ScorePeriod(NamedTuple):
 
     @property
     def change(self) -> int:
-        """The QoS that the node gained (negative if lost), from values rounded to 0.01."""
+        """The QoS that the node gained (negative if lost), from values rounded down to 0.01."""
         return _round_down_to_hundredths(self.qos_after) - _round_down_to_hundredths(
             self.qos_before
         )
 
 
 def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
-    """Return the days or hours in which QoS or a part of it changed by 0.01, newest first.
+    """Return the days or hours in which QoS changed by at least 0.01, newest first.
+
+    Periods in which only one cause changed QoS by this amount are included.
 
     `points` are all points of the history, while the rows of a long history leave some out. If QoS
     falls and recovers within one period, the period is listed because of its minimum. The list is
@@ -72,7 +74,9 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
 
 
 def list_total_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> list[ScorePeriod]:
-    """Return the last UTC day of a history, and its whole span if the span began earlier.
+    """Return the periods of a history's last UTC day and of its whole span.
+
+    The whole span is left out if it began on the last day.
 
     `points` are all points of the history. The list is empty under rules without a history of
     scores.
@@ -102,7 +106,7 @@ def _group_by_period(
 def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
-    """Return the score period of history points; the first point precedes the period."""
+    """Build the score period of history points, the first of which precedes the period."""
     decrease_marks = [
         mark
         for mark in marks
@@ -126,12 +130,12 @@ def _build_score_period(
 def _split_change_by_cause(
     point_before: HistoryPoint, point_after: HistoryPoint, qos_change: int
 ) -> list[tuple[str, int]]:
-    """Split a change of QoS by cause into scores and reliability, in whole hundredths.
+    """Split a QoS change into the parts due to scores and to reliability.
 
-    Only the states at both ends count, so that a fall of reliability that has recovered costs
-    nothing. The change of each factor is multiplied by the mean of the other one, so that the two
-    parts add up to the change of the product. The rounding difference is added to the largest
-    part.
+    The parts are in whole hundredths. Only the states at both ends count, so that a fall of
+    reliability that has recovered costs nothing. The change of each factor is multiplied by the
+    mean of the other one, so that the two parts add up to the change of the product. The rounding
+    difference is added to the largest part.
     """
     change_by_scores = (
         (point_after.long_term - point_before.long_term)

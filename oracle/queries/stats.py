@@ -1,4 +1,4 @@
-"""Computes statistics for `/metrics` from database rows, and the scores of single nodes."""
+"""Computes statistics for `/metrics` from database rows, and the scores of individual nodes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _Statistics = tuple[IndexStatistics | None, IntegrityStatistics | None]
 
 @dataclass(slots=True)
 class StatisticsCollector:
-    """Counts rows on a background thread; the longer a count takes, the longer the pause after it.
+    """Counts rows on a background thread, and pauses longer after counts that take longer.
 
     `clock` returns monotonic seconds.
     """
@@ -49,7 +49,7 @@ class StatisticsCollector:
     _next_start: float = 0.0
 
     def collect_statistics(self, balance_wei: int | None) -> IndexStatistics | None:
-        """Start a count if one is due, and return the statistics finished since the last call.
+        """Start a count if one is due, and return statistics finished since the last call.
 
         Integrity statistics are exported here. The caller exports the returned index statistics,
         which include `balance_wei`.
@@ -100,7 +100,7 @@ def compute_dispatch_statistics(store: Store, balance_wei: int | None) -> Dispat
 
 
 def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
-    """Count the download requests of the last day by state."""
+    """Count the last day's download requests by state."""
     request_states = (
         state
         for node in uow.nodes.list_with_requested_downloads()
@@ -110,7 +110,7 @@ def _count_downloads(uow: UnitOfWork, time: int) -> Counter[str]:
 
 
 def compute_integrity_statistics(store: Store, folder: EventFolder) -> IntegrityStatistics | None:
-    """Compute integrity statistics in one snapshot, or return None if nothing is indexed yet."""
+    """Compute integrity statistics in one snapshot, or return None if nothing is indexed."""
     scope_id = folder.scope.id
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -132,7 +132,7 @@ def compute_integrity_statistics(store: Store, folder: EventFolder) -> Integrity
 def load_node_scores(
     store: Store, rules: Rules, max_nodes: int
 ) -> tuple[dict[Address, NodeScores], int]:
-    """Return the scores of up to `max_nodes` members, and the number of omitted members.
+    """Return the scores of up to `max_nodes` members, and how many members are omitted.
 
     The members with the most scores are chosen, because their order changes slowly, which keeps
     the metric series stable.

@@ -119,7 +119,7 @@ def load_operator_status(
 
 
 def add_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
-    """Return the status, completed with the head and the contract from a view of the chain."""
+    """Return the status with the head and the contract's state from the chain added."""
     head, folded = chain.head, status.folded
     return status.model_copy(
         update={
@@ -134,14 +134,14 @@ def add_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
 
 
 def build_waiting_push(push: Intent) -> WaitingPush | None:
-    """Return the planned push with the reason why it waits, or None if it does not wait."""
+    """Return a planned push and why it waits, or None if it does not wait."""
     if push.error_text is None:
         return None
     return WaitingPush(intent=push.id, reason=push.error_text)
 
 
 def load_network_status(uow: UnitOfWork) -> NetworkStatus:
-    """Return the public part of the status."""
+    """Load the public part of the status."""
     identity = uow.identity.get()
     cursor = uow.cursor.get()
     round_number, round_age_seconds = _load_last_round(uow, cursor.time if cursor else None)
@@ -171,7 +171,7 @@ def load_network_status(uow: UnitOfWork) -> NetworkStatus:
 def compute_index_statistics(
     store: Store, policy: KickoutPolicy, balance_wei: int | None
 ) -> IndexStatistics | None:
-    """Compute the metrics as of the cursor's time, or return None if no block is indexed."""
+    """Compute the metrics at the cursor's time, or return None if no block is indexed."""
     rules = policy.rules
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -221,13 +221,13 @@ def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
 
 
 def count_suspect_blocks(uow: UnitOfWork) -> int:
-    """Count the blocks that were read from endpoints proven wrong and not confirmed by another."""
+    """Count the blocks that only endpoints proven wrong have returned so far."""
     scope = uow.coverage.get_current_scope()
     return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
 
 def _count_due_kickouts(uow: UnitOfWork) -> int:
-    """Count the kickouts that are due under the rules of the database's last fold."""
+    """Count the kickouts due under the rules of the database's last fold."""
     rule_set = get_bound_rules(uow)
     rules = None if rule_set is None else uow.rule_sets.find_rules(rule_set.sha256)
     # The rules of another release may be unreadable, but `status` must still work.
@@ -237,7 +237,7 @@ def _count_due_kickouts(uow: UnitOfWork) -> int:
 
 
 def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
-    """Return the number of the last accepted round and its age in seconds, or 0 and None."""
+    """Return the number and age of the last accepted round, or 0 and None if there is none."""
     newest_rounds = uow.rounds.list_accepted(1)
     if not newest_rounds or now is None:
         return 0, None
@@ -245,7 +245,7 @@ def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]
 
 
 def _count_nodes_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
-    """Return the number of nodes for each status of `node_scores.get_status`."""
+    """Count the nodes by the status that `node_scores.get_status` returns."""
     count_by_status: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():
         if membership is not Membership.MEMBER:

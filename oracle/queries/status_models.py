@@ -1,4 +1,4 @@
-"""The models of the oracle's status, with a public part, an operator's part, and the halts.
+"""The models of the oracle's status, in a public and an operator's part, and of halts.
 
 The public part names no endpoints, hosts, accounts or folders.
 """
@@ -42,7 +42,7 @@ class HaltView(ApiModel):
 
 
 class HaltClearance(ApiModel):
-    """The result of clearing a halt manually, or of a dry run of this command."""
+    """The result of clearing a halt manually, or of a dry run."""
 
     halt: str
     cleared: bool = Field(description="Whether the halt was cleared; false in a dry run.")
@@ -67,7 +67,7 @@ def build_halt_view(halt: Halt) -> HaltView:
 
 
 class HealthView(ApiModel):
-    """The oracle's health as a single status, and the conditions that are active."""
+    """The oracle's health as a single status, and the active conditions."""
 
     status: Literal["well", "attention", "down"] = Field(
         description=(
@@ -85,12 +85,12 @@ class HealthView(ApiModel):
 
 
 def build_operator_health(health: HealthReport) -> HealthView:
-    """Return the health with its details, which may name endpoints, accounts and folders."""
+    """Build the operator's health view, which may name endpoints, accounts and folders."""
     return HealthView.model_validate(health.to_dict())
 
 
 def build_public_health(health: HealthReport) -> HealthView:
-    """Return the health with the titles of its conditions as reasons, which are all public."""
+    """Build the public health view, which shows only the titles of conditions."""
     condition_titles = [condition.title for condition in health.conditions]
     return HealthView.model_validate({**health.to_dict(), "reasons": condition_titles})
 
@@ -122,7 +122,7 @@ class ReorgEntry(ApiModel):
 
 
 class NetworkStatus(ApiModel):
-    """The progress of the index and of the reports, as stored in the database."""
+    """The progress of indexing and reporting, as stored in the database."""
 
     version: str
     chain_id: int | None
@@ -165,7 +165,7 @@ class PublicStatus(NetworkStatus, HealthAnswer, Answer):
 
 
 class CatchingUp(ApiModel):
-    """The rate at which the daemon catches up with the newest block."""
+    """How fast the daemon is catching up with the newest block."""
 
     blocks_left: int
     blocks_per_second: float
@@ -181,7 +181,7 @@ class CatchingUp(ApiModel):
 
 
 class WaitingPush(ApiModel):
-    """The newest planned push of a report, and the reason why it waits."""
+    """The newest planned push of a report, and why it waits."""
 
     intent: int = Field(description="Number of the call in the outbox.")
     reason: str
@@ -206,13 +206,13 @@ def build_sender_view(account: Account, pause: Pause | None) -> SenderView:
 
 
 class OperatorReorg(ReorgEntry):
-    """The last reorg, and the endpoints that showed it."""
+    """The last reorg, and the endpoints that reported it."""
 
     endpoints: list[str]
 
 
 class OperatorStatus(NetworkStatus, HealthAnswer):
-    """The status of the oracle for its operator: `status --json` and `/v1/operations`."""
+    """The oracle's status for its operator: `status --json` and `/v1/operations`."""
 
     catching_up: CatchingUp | None = Field(
         description=(

@@ -1,1 +1,1 @@
-"""Signs reports, exchanges signatures with the other reporters, and collects a quorum (k of n)."""
+"""Signs reports, exchanges signatures with other reporters, and collects a quorum (k of n)."""

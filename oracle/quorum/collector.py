@@ -23,7 +23,9 @@ _MAX_REVIEWED_ROUNDS = 2
 def collect_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> bytes | None:
-    """Return the signatures of a quorum (65 bytes each, ordered by signer), or None if too few.
+    """Collect the signatures of a quorum, or return None if there are too few.
+
+    Each signature has 65 bytes. They are ordered by signer.
 
     A signature counts if it signs exactly `record.digest` and its signer is a current signer of
     the contract. Signatures received from peers count as well, and the peers are queried until
@@ -44,7 +46,10 @@ def collect_signatures(
 
 
 def find_unknown_signer_reason(context: QuorumContext, contract_status: RootsStatus) -> str | None:
-    """Return why this reporter's signatures do not count, or None if the contract accepts them."""
+    """Return why this reporter's signatures do not count.
+
+    The result is None if the contract accepts them.
+    """
     own_signer = context.account_context.sender_account.signer.address
     if own_signer in contract_status.signers:
         return None
@@ -62,7 +67,7 @@ def _load_counted_signatures(
 
 
 def load_statement_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
-    """Return every stored signature of the record's digest, by signer."""
+    """Return all stored signatures of the record's digest, by signer."""
     # Own statements come first. In reverse order, this reporter's own signature therefore replaces
     # a copy that a peer returned.
     return {
@@ -75,7 +80,7 @@ def load_statement_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[
 def fetch_peer_statements(
     context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> int:
-    """Fetch the peers' statements about a record's round, and return how many were stored.
+    """Fetch the peers' statements about a record's round, and return how many were new.
 
     A statement is stored even if its content differs from this reporter's, provided that its
     signature is valid, that it is about the same contract and round, and that its signer is a
@@ -95,7 +100,7 @@ def fetch_peer_statements(
 
 
 def refetch_peer_statements(context: QuorumContext, round_number: int) -> int:
-    """Fetch the statements about a settled round again, to find later conflicts.
+    """Fetch the statements about a settled round again, to find late conflicts.
 
     `PeerClients` limits how often a round is fetched again. The contract is queried only if a
     statement is new.
@@ -174,7 +179,7 @@ def _store_signatures(
     contract_status: RootsStatus,
     own_digest: Hash | None,
 ) -> int:
-    """Store new statements, and return their number.
+    """Store new statements, and return how many were stored.
 
     After `MAX_STATEMENTS` statements of a signer, only those equal to this reporter's are stored.
     """
@@ -198,7 +203,7 @@ def _store_signatures(
 
 
 def build_signed_statement(message: ReportMessage) -> SignedStatement:
-    """Convert a message whose signature was verified into a statement record."""
+    """Convert a message with a verified signature to a statement record."""
     return SignedStatement(
         chain_id=message.chain_id,
         contract=Address(message.contract),
@@ -218,7 +223,7 @@ def build_signed_statement(message: ReportMessage) -> SignedStatement:
 def refetch_recent_statements(
     context: QuorumContext, stored_reports: list[StoredReportHeader]
 ) -> None:
-    """Fetch the statements of the newest signed or accepted rounds from the other reporters.
+    """Fetch other reporters' statements about the newest signed or accepted rounds again.
 
     Raises:
         TransientError: a statement is new, and no endpoint answers.

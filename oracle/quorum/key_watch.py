@@ -1,4 +1,4 @@
-"""Detects accepted rounds that this reporter's key signed but its database does not contain.
+"""Detects accepted rounds signed with this reporter's key that are not in its database.
 
 The contract emits the signers of each round. A signature without a stored statement means that the
 key was stolen, or that a database was lost. A statement from a lost database may still be accepted
@@ -24,7 +24,7 @@ _MAX_SCANNED_ROUNDS = 50
 
 
 def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepResult | None:
-    """Check new rounds for signatures that this reporter's key made outside this database.
+    """Check new rounds for signatures made with this reporter's key outside this database.
 
     Such a signature starts an embargo: the key signs nothing for a report's time to live. The
     embargo is stored, and every further such signature starts it again. Rounds from before the
@@ -106,7 +106,7 @@ def _was_signed_locally(
 
 
 def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int) -> bool:
-    """Embargo the signer for a report's time to live, counted from `since`.
+    """Forbid signing for the lifetime of a report, counted from `since`.
 
     `since` is in unix seconds. Return False if an earlier embargo already covers this time.
     """
@@ -146,7 +146,7 @@ def _log_foreign_signatures(
 
 @dataclass(frozen=True, slots=True)
 class SignerEmbargo:
-    """The contract's head, and the chain time until which the signer signs nothing.
+    """The contract's head, and the chain time until which the signer must not sign.
 
     After the loss of its database, a signer is embargoed, because statements that were stored only
     in the lost database may still be accepted on chain. `embargoed_until` is in unix seconds, or
@@ -159,7 +159,7 @@ class SignerEmbargo:
 
 
 def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
-    """Return the contract's head and the end of an embargo that starts now.
+    """Build an embargo that starts now and lasts for one report lifetime.
 
     The embargo starts at the later of the newest block and this machine's time, because an
     endpoint may return an old block.
@@ -191,7 +191,7 @@ def store_signing_embargo(
 def build_embargo_writer(
     context: QuorumContext | None, signer_embargo: SignerEmbargo | None
 ) -> Callable[[UnitOfWork, Stamp], None]:
-    """Return a callback that stores the embargo in the caller's commit.
+    """Return a callback that stores the embargo in the caller's transaction.
 
     The callback does nothing if there is no embargo.
     """

@@ -27,7 +27,7 @@ _MAX_ENTRIES = 64
 
 
 class PeerResult(StrEnum):
-    """The result of a request to a peer; a label of `oracle_quorum_peer_responses_total`."""
+    """The result of a request to a peer, a label of `oracle_quorum_peer_responses_total`."""
 
     GENUINE = "good"
     FORGED = "forged"
@@ -36,10 +36,13 @@ class PeerResult(StrEnum):
 
 
 class Peer:
-    """Another reporter. Its URL may contain a secret, so only scheme, host and port are shown."""
+    """Another reporter.
+
+    Its URL may contain a secret, so only scheme, host and port are shown.
+    """
 
     def __init__(self, url: str, timeout_seconds: float, access: HttpAccess | None = None) -> None:
-        """Create the client of a peer; no request is sent yet.
+        """Create the client of a peer without sending a request.
 
         `timeout_seconds` is the maximum duration of a response. `access` contains the credentials
         that the peer requires, or is None if it requires none.
@@ -63,7 +66,10 @@ class Peer:
         self._http.close()
 
     def start_fetch(self, round_number: int) -> "Future[list[ReportMessage]] | None":
-        """Start a fetch in a thread, or return None during another fetch or a backoff."""
+        """Start a fetch in a thread.
+
+        The result is None during another fetch or a backoff.
+        """
         if self._is_busy or time.monotonic() < self._backoff_until:
             return None
         self._is_busy = True
@@ -92,13 +98,13 @@ class Peer:
         future.set_result(statements)
 
     def fetch_statements(self, round_number: int) -> list[ReportMessage]:
-        """Return the peer's statements with a valid signature, and count the response."""
+        """Fetch the peer's validly signed statements, and count the response."""
         fetch_result, statements = self.fetch_response(round_number)
         quorum_metrics.PEER_ANSWERS.labels(self.name, fetch_result).inc()
         return statements
 
     def fetch_response(self, round_number: int) -> tuple[PeerResult, list[ReportMessage]]:
-        """Return the result of a request, and the peer's statements with a valid signature."""
+        """Fetch the peer's validly signed statements, and classify the result of the request."""
         try:
             body = self._fetch_body(round_number)
             statements = [] if body is None else decode_statements(body)
@@ -113,7 +119,9 @@ class Peer:
         return PeerResult.GENUINE if is_genuine_response else PeerResult.FORGED, genuine_statements
 
     def _fetch_body(self, round_number: int) -> bytes | None:
-        """Return the response body, or None if the peer has no statement about the round.
+        """Fetch the response body.
+
+        The result is None if the peer has no statement about the round.
 
         Raises:
             RpcError: the peer does not respond.
@@ -131,7 +139,7 @@ class Peer:
 
 
 class PeerClients:
-    """All other reporters, queried in parallel, at most once per `interval_seconds`."""
+    """All other reporters, queried in parallel at most once per `interval_seconds`."""
 
     def __init__(
         self,
@@ -140,7 +148,7 @@ class PeerClients:
         timeout_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the group of peers, which is queried at most once per `interval_seconds`.
+        """Create a group of peers, which are queried at most once per `interval_seconds`.
 
         `timeout_seconds` is the maximum wait for the responses of all peers together.
         """
@@ -163,7 +171,7 @@ class PeerClients:
         timeout_seconds: float,
         access: HttpAccess | None = None,
     ) -> "PeerClients":
-        """Return the clients of the reporters at these URLs.
+        """Create clients of the reporters at these URLs.
 
         Raises:
             InputError: a URL is not an http(s) URL.
@@ -172,7 +180,7 @@ class PeerClients:
         return cls(peers, interval_seconds, timeout_seconds)
 
     def fetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
-        """Fetch the statements about a round from all peers; return each with the peer's host.
+        """Fetch all peers' statements about a round, each with the peer's host.
 
         The result is empty if the round was fetched less than a fetch interval ago.
         """
@@ -207,7 +215,7 @@ class PeerClients:
         return self._fetch_from_all_peers(round_number) if is_due else []
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
-        """Record a host's unknown signer; return whether it was not recorded before."""
+        """Record a host's unknown signer, and return whether it is new."""
         is_first_report = (host, signer) not in self._reported_signers
         self._reported_signers[host, signer] = None
         for oldest_key in list(self._reported_signers)[:-_MAX_ENTRIES]:

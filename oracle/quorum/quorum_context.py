@@ -1,4 +1,4 @@
-"""The context of a reporter in a quorum, and the reasons why its next report lacks signatures."""
+"""The context of a reporter in a quorum, and why its next report lacks signatures."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from oracle.txmgr.context import BLOCKS_UNDER_HEAD, MAX_BLOCKED_SECONDS, Account
 
 @dataclass(slots=True)
 class MissingSignatures:
-    """The reasons why the next report lacks signatures; they are set when a push is planned.
+    """The reasons why the next report lacks signatures, set when a push is planned.
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while.
     `refusal_reason` is why this reporter's key did not sign when it was requested last.
@@ -42,7 +42,7 @@ class MissingSignatures:
 
     @property
     def reason(self) -> str | None:
-        """The most important of the reasons, or None if no reason applies."""
+        """The most important reason, or None if no reason applies."""
         return (
             self.signer_reason
             or self.refusal_reason
@@ -54,13 +54,14 @@ class MissingSignatures:
     def record_status_mismatch(
         self, mismatch: str | None, newest_block: BlockRef, now: int, indexed_block: Cursor
     ) -> None:
-        """Record how the contract status differs from the indexed events, or that it agrees.
+        """Record how the contract's status differs from the indexed events.
 
-        A new round is in the status before its event is indexed. Therefore a mismatch is a reason
-        only after two minutes of chain time, and once the block at which it began is indexed. The
-        time is that of indexed blocks, because the endpoint's newest block may be false as well.
-        If its number is invented, the index never reaches it. Therefore a block that is later than
-        `now`, this machine's time, at the first mismatch is enough.
+        None records that they agree. A new round is in the status before its event is indexed.
+        Therefore a mismatch is a reason only after two minutes of chain time, and once the block
+        at which it began is indexed. The time is that of indexed blocks, because the endpoint's
+        newest block may be false as well. If its number is invented, the index never reaches it.
+        Therefore a block that is later than `now`, this machine's time, at the first mismatch is
+        enough.
         """
         if mismatch is None:
             self.status_reason = self._first_contradiction = None
@@ -77,13 +78,16 @@ class MissingSignatures:
             self.status_reason = mismatch
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
-        """Record that a statement lacks signatures; return the block time of the first record."""
+        """Record that a statement lacks signatures.
+
+        The result is the block time of the first record.
+        """
         if self._waiting_statement is None or self._waiting_statement[0] != digest:
             self._waiting_statement = (digest, block_time)
         return self._waiting_statement[1]
 
     def clear(self) -> None:
-        """Reset the reasons of the scheduled report, because it lacks no signature any more."""
+        """Reset the reasons, because the scheduled report no longer lacks signatures."""
         self.missing_reason = self.evidence_reason = self._waiting_statement = None
 
 
@@ -104,14 +108,14 @@ class QuorumContext:
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
     def get_contract(self) -> RootsContract:
-        """Return the oracle contract, read from synced endpoints."""
+        """Return the oracle contract, which is read from synced endpoints."""
         return RootsContract(
             self.account_context.get_synced_pool_view(),
             self.account_context.sender_account.domain.contract,
         )
 
     def fetch_contract_status(self) -> RootsStatus:
-        """Fetch the contract status at the newest block of one endpoint.
+        """Fetch the contract's status at the newest block of an endpoint.
 
         If the status of an endpoint contradicts the indexed events, the status of another endpoint
         is used that agrees with the events. Otherwise one endpoint that returns a false status
@@ -146,7 +150,10 @@ class QuorumContext:
         return contradicting_status
 
     def _record_mismatches(self, mismatches: dict[str, str], newest_block: BlockRef) -> None:
-        """Record how each endpoint's status differs from the events, or clear it if one agrees."""
+        """Record how each endpoint's status differs from the events, or clear this record.
+
+        It is cleared if the status of one endpoint agrees.
+        """
         with self.account_context.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         if cursor is None:
@@ -164,7 +171,7 @@ class QuorumContext:
 
 
 def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
-    """Return the first difference of a contract status from the indexed events, or None.
+    """Return the first difference between a contract status and the indexed events, if any.
 
     A setting that no indexed event announces is not compared, nor is a pause that has ended.
     """
@@ -211,7 +218,7 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
 
 
 def _find_block_mismatch(uow: UnitOfWork, cursor: Cursor, block: BlockRef) -> str | None:
-    """Return how the block of a contract status differs from the indexed blocks, or None.
+    """Return how a contract status's block differs from the indexed blocks, if it does.
 
     A later block must fit the time of the indexed block, because a report is not sent after its
     deadline. With a feed, the time may be any later one, because the index follows the chain only

@@ -1,4 +1,4 @@
-"""Signs at most one statement per round that the contract could still accept.
+"""Signs at most one statement for each round that the contract could still accept.
 
 See docs/explanation/transactions.md#i11.
 """
@@ -29,7 +29,7 @@ def sign_once(
     record: SignedStatement,
     contract_status: RootsStatus,
 ) -> SignedStatement | None:
-    """Sign a statement, store it before it is published, and return it.
+    """Sign a statement, and store it before it is published.
 
     A statement that is already stored is returned without another request to the signer. `record`
     is the database record of the statement (`quorum.statements`). The result is None if an earlier
@@ -74,7 +74,7 @@ def sign_once(
 
 
 def _request_signature(context: QuorumContext, statement: ReportStatement) -> bytes:
-    """Request the signature; after a refusal or a wrong signature, the signer backs off."""
+    """Request the signature; a refusal or a wrong signature starts a backoff."""
     backoff = context.account_context.sender_account.signer_backoff
     try:
         signature = context.account_context.sender_account.signer.sign_statement(
@@ -124,7 +124,7 @@ def _can_sign_statement(
 
 
 def _log_conflict_refusal(record: SignedStatement, earlier_statement: SignedStatement) -> None:
-    """Log that a statement was not signed because an earlier one may still be accepted on chain.
+    """Log that a statement was not signed because an earlier one may still be accepted.
 
     See tests/faults/sending/cases.toml#f61.
     """

@@ -1,4 +1,4 @@
-"""Compares other reporters' statements with those of this reporter.
+"""Compares other reporters' statements with this reporter's own.
 
 The comparison finds disagreement, equivocation and reports that can no longer get a quorum.
 """
@@ -25,7 +25,7 @@ from oracle.telemetry.logger import get_logger
 
 @dataclass(frozen=True, slots=True)
 class SignerTally:
-    """The signers of the contract, divided by their statements about a round."""
+    """The contract's signers, grouped by their statements about a round."""
 
     signers: tuple[Address, ...]
     quorum: int
@@ -37,7 +37,7 @@ class SignerTally:
 
     @property
     def quorum_obstacle(self) -> str | None:
-        """Return why the statement cannot get a quorum, or None if a quorum is still possible."""
+        """Return why the statement cannot get a quorum, or None if it still can."""
         for digest, signers in self.conflicting.items():
             if len(signers) >= self.quorum:
                 return (
@@ -55,7 +55,7 @@ class SignerTally:
         )
 
     def describe_missing_signatures(self, round_number: int) -> str:
-        """Return the signature count of a round, and the signers that disagree or are missing."""
+        """Describe a round's signature count, and which signers disagree or are missing."""
         missing_signers = frozenset(self.signers) - self.agreeing
         signers_by_label = {
             "no statement from": missing_signers - self.dissenting,
@@ -75,7 +75,7 @@ class SignerTally:
 def tally_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> SignerTally:
-    """Compare the stored statements with the record, and return which signers agree."""
+    """Compare the stored statements with the record, and group the signers accordingly."""
     signers = contract_status.signers
     agreeing_signers: set[Address] = set()
     conflicting_signers_by_digest: dict[Hash, set[Address]] = {}
@@ -114,7 +114,7 @@ def conflicts_with_own_report(
     statement: SignedStatement,
     contract_status: RootsStatus,
 ) -> bool:
-    """Return whether the contract may accept a statement that matches no report of this reporter.
+    """Return whether a statement that may be accepted matches none of this reporter's reports.
 
     A statement conflicts only if it equals none of this reporter's reports of its period. If this
     reporter did not build every report of that period, the statement cannot be compared, and the
@@ -135,7 +135,7 @@ def conflicts_with_own_report(
 def differs_from_own_report(
     uow: UnitOfWork, statement: SignedStatement, contract_status: RootsStatus
 ) -> bool:
-    """Return whether a statement, even an expired one, differs from this reporter's own report.
+    """Return whether a statement, even an expired one, differs from this reporter's report.
 
     Reports as of the same block are compared. If the statement is about another round, or its
     block is on another fork, it cannot be compared, and the result is False.
@@ -157,7 +157,7 @@ def log_conflicts(
     message: ReportMessage,
     contract_status: RootsStatus,
 ) -> None:
-    """Log conflicts of a statement with this reporter's report and its signer's other statements.
+    """Log a statement's conflicts with this reporter's report and its signer's other statements.
 
     `message` is the statement as it was received.
     """
@@ -215,7 +215,7 @@ def _is_statement_about_report(report: Report, statement: SignedStatement) -> bo
 def _compute_statement_period(
     context: QuorumContext, uow: UnitOfWork, statement: SignedStatement
 ) -> int:
-    """Return the period of a statement, assuming that all reporters have the same settings."""
+    """Compute a statement's period, assuming that all reporters have the same settings."""
     block = uow.blocks.find_canonical(statement.as_of_block)
     time = (
         statement.deadline - context.report_settings.ttl_seconds if block is None else block.time
@@ -226,7 +226,7 @@ def _compute_statement_period(
 def _load_own_report_log_fields(
     uow: UnitOfWork, statement: SignedStatement
 ) -> dict[str, str | int]:
-    """Return log fields of this reporter's report as of the same block, or {} without a report."""
+    """Return log fields of this reporter's report as of the same block, if there is one."""
     own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
         return {}

@@ -1,4 +1,4 @@
-"""Builds the records and messages of signed reports, and finds stored ones.
+"""Builds the records and messages of signed reports, and finds stored records.
 
 Before a statement is signed, its record has an empty signature. If the contract's signers or rules
 are replaced, the contract accepts no earlier statement any more, so the report is signed again
@@ -33,7 +33,7 @@ _IN_FLIGHT_STATES = (IntentState.ASSIGNED, IntentState.LIVE)
 
 
 def build_report_statement(report: Report, contract_status: RootsStatus) -> ReportStatement:
-    """Return a report's statement for the next round, under the contract's configuration."""
+    """Build a report's statement for the next round, under the contract's configuration."""
     return ReportStatement(
         config=contract_status.config,
         round=contract_status.head.round + 1,
@@ -46,7 +46,10 @@ def build_report_statement(report: Report, contract_status: RootsStatus) -> Repo
 
 
 def build_statement_record(context: QuorumContext, statement: ReportStatement) -> SignedStatement:
-    """Return the record of a report's statement; without a key, its signer is the zero address."""
+    """Build a record of a report's statement.
+
+    Without a key, the signer of the record is the zero address.
+    """
     sender_account = context.account_context.sender_account
     return SignedStatement(
         chain_id=sender_account.domain.chain_id,
@@ -65,7 +68,7 @@ def build_statement_record(context: QuorumContext, statement: ReportStatement) -
 
 
 def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
-    """Return whether a signed report has a nonce, so that it may be mined before other calls.
+    """Return whether a signed report has a nonce, and so may be mined before other calls.
 
     An accepted report starts a new round, which invalidates the proofs that other calls carry.
     """
@@ -76,7 +79,10 @@ def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
 def list_round_statements(
     uow: UnitOfWork, contract: Address, round_number: int
 ) -> list[SignedStatement]:
-    """Return the stored statements of a round, own ones first, including expired statements."""
+    """Return a round's stored statements, own statements first.
+
+    Expired statements are included.
+    """
     return [
         *uow.statements.list_for_round(contract, round_number),
         *uow.peer_statements.list_for_round(contract, round_number),
@@ -84,7 +90,7 @@ def list_round_statements(
 
 
 def find_final_block(uow: UnitOfWork) -> BlockRef | None:
-    """Return the highest stored final block, or None.
+    """Return the highest stored final block, if there is one.
 
     A second provider has confirmed this block, so no single endpoint can pretend that it is later
     than it is. The newest indexed block, in contrast, may have been invented by one endpoint.
@@ -113,7 +119,7 @@ def may_both_land(
     earlier_statement: SignedStatement,
     contract_status: RootsStatus,
 ) -> bool:
-    """Return whether the contract could accept both a new and an earlier statement on one chain.
+    """Return whether the contract could accept both statements on the same chain.
 
     One endpoint may have invented the newest blocks. If they are the reason why the earlier
     statement can no longer land, the new statement is permitted only if it commits to the same
@@ -139,10 +145,10 @@ def may_both_land(
 def find_unproven_expiry_reason(
     uow: UnitOfWork, record: SignedStatement, contract_status: RootsStatus
 ) -> str | None:
-    """Return why a statement can no longer land as of the newest indexed block, or None.
+    """Return why a statement can no longer land as of the newest indexed block.
 
-    One endpoint may have invented this block. Therefore the result is used only to compare
-    reporters, and never permits another signature.
+    The result is None if it still may. One endpoint may have invented this block. Therefore the
+    result is used only to compare reporters, and never permits another signature.
     """
     return _find_expiry_reason(uow, record, contract_status, uow.blocks.find_newest())
 
@@ -180,7 +186,7 @@ def _find_expiry_reason(
 
 
 def publish_statement(context: QuorumContext, record: SignedStatement) -> None:
-    """Publish a stored statement on the board, if this reporter serves one."""
+    """Publish a stored statement on the board if this reporter serves one."""
     if context.board is not None:
         context.board.publish(_build_message(context, record))
 
@@ -205,7 +211,10 @@ def _build_message(context: QuorumContext, record: SignedStatement) -> ReportMes
 
 
 def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest | None:
-    """Return a call with the same statement if the failed call ran out of gas, else None."""
+    """Build a retry of a call that ran out of gas, with the same statement.
+
+    The result is None after any other failure, after the deadline, or after too many retries.
+    """
     request = failed_call.request
     is_past_deadline = request.deadline is not None and heads.latest.time > request.deadline
     if (
@@ -220,7 +229,7 @@ def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest 
 def load_pushed_statement(
     context: QuorumContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> SignedStatement:
-    """Return the stored statement of a push, or the statement decoded from its call."""
+    """Return the stored statement of a push, or else decode it from the call."""
     request = push.request
     statements = list_round_statements(uow, request.contract, request.round or 0)
     statement = next(

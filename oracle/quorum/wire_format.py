@@ -1,4 +1,4 @@
-"""The wire format of signed statements between reporters, and the board that publishes them.
+"""The wire format of signed statements between reporters, and the board that serves them.
 
 Messages are strictly decoded and verified. The scheduler's worker thread writes the board, and the
 HTTP server reads it. The board is in memory, so that a request of a peer never waits for the
@@ -28,7 +28,7 @@ _Time = Annotated[int, msgspec.Meta(ge=0, le=2**40 - 1)]
 
 
 class ReportMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A signed statement as JSON. All fields are signed except `period`, which is informative."""
+    """A signed statement as JSON; all fields are signed except the informative `period`."""
 
     chain_id: _Number
     contract: _Address
@@ -67,7 +67,7 @@ class StatementsResponse(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def decode_statements(body: bytes) -> list[ReportMessage]:
-    """Decode the statements in a response.
+    """Decode the statements of a response.
 
     Raises:
         ValueError: the response is malformed.
@@ -83,7 +83,7 @@ def encode_statements(statements: list[ReportMessage]) -> bytes:
 
 
 def is_genuine_message(message: ReportMessage) -> bool:
-    """Return whether the digest is that of the fields, and the signature is by the signer."""
+    """Return whether the message's digest matches its fields and its signer signed it."""
     if message.compute_digest() != message.digest:
         return False
     try:
@@ -101,13 +101,13 @@ _MAX_ROUNDS = 256
 
 
 class Board:
-    """This reporter's newest statements by round, for its peers to fetch."""
+    """This reporter's newest statements by round, which its peers can fetch."""
 
     def __init__(self) -> None:
         self._statements_by_round: Mapping[int, tuple[ReportMessage, ...]] = MappingProxyType({})
 
     def publish(self, statement: ReportMessage) -> None:
-        """Publish a statement, ahead of older statements of its round."""
+        """Publish a statement before older statements of the same round."""
         # The mapping is replaced instead of changed, so that a concurrent reader never sees a
         # partial update.
         statements_by_round = dict(self._statements_by_round)

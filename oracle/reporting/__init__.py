@@ -1,1 +1,1 @@
-"""Builds reports at the end of periods, checks and signs them, and pushes them to the contract."""
+"""Builds a report at the end of each period, checks, signs and pushes it to the contract."""

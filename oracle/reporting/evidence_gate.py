@@ -1,4 +1,4 @@
-"""Holds a report's signature until the blocks behind its newly due kickouts are verified.
+"""Withholds a report's signature until the blocks behind its new kickouts are verified.
 
 Anyone can accuse a node by a signed root, so a reporter must not sign a root whose kickouts it has
 not verified. See docs/explanation/kickouts.md#what-a-reporter-signs.
@@ -24,7 +24,9 @@ from oracle.txmgr.context import StepResult
 def find_unverified_kickout(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> EvidenceVerification | None:
-    """Return an unverified kickout that became due since the last round, or None.
+    """Return an unverified kickout that became due since the last round.
+
+    The result is None if there is none.
 
     The result is also None if the rules of the network do not require the verification.
 
@@ -45,7 +47,10 @@ def find_unverified_kickout(
 def verify_next_blocks(
     context: ReportingContext, verification: EvidenceVerification
 ) -> StepResult | None:
-    """Verify some of the blocks behind a kickout, or return None if no block was verified."""
+    """Verify some of the blocks behind a kickout.
+
+    The result is None if no block was verified.
+    """
     if context.verifier is None or verification.obstacle is not None:
         return None
     verified_block_count = context.verifier.verify_next_blocks(verification)
@@ -61,7 +66,7 @@ def verify_next_blocks(
 def _list_newly_due_leaves(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> list[NodeLeaf]:
-    """Return the leaves whose due interval differs from the node's leaf in the last round."""
+    """Return the leaves of nodes whose kickout became due since the last round."""
     leaves = load_report_leaves(context, uow, report)
     if leaves is None:
         raise TransientError(f"period {report.period}: the leaves of its report are not stored")
@@ -87,7 +92,7 @@ def _load_kickout_verification(
     address: Address,
     level: VerificationLevel,
 ) -> EvidenceVerification:
-    """Return how well the blocks behind the node's newest interval are verified."""
+    """Return how far the blocks behind the node's newest kickout interval are verified."""
     intervals = [
         interval
         for interval in uow.kickouts.list_for_node(address)

@@ -1,4 +1,4 @@
-"""Records which reports landed on the contract, regardless of sender, and which were missed."""
+"""Records which reports landed on chain, whoever sent them, and which were missed."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -25,7 +25,9 @@ REPORT_MISSED = "report missed"
 def mark_landed_reports(
     context: ReportingContext, heads: Heads, stored_reports: list[StoredReportHeader]
 ) -> StepResult | None:
-    """Mark reports as landed once their round is final, or return None if there are none.
+    """Mark reports as landed once their round is final.
+
+    The result is None if there are no such reports.
 
     An accepted round counts regardless of its sender. It also counts if the report is stored as
     `missed`, because this reporter's own push was too late.
@@ -58,7 +60,9 @@ def mark_landed_reports(
 def mark_missed_reports(
     context: ReportingContext, stored_reports: list[StoredReportHeader]
 ) -> StepResult | None:
-    """Mark signed reports that can no longer land as missed, or return None if there are none.
+    """Mark signed reports that can no longer land as missed.
+
+    The result is None if there are no such reports.
 
     A report whose push is still unfinished is skipped, because the push decides its outcome.
     """
@@ -92,7 +96,7 @@ def mark_missed_reports(
 def mark_unsigned_reports_as_missed(
     context: ReportingContext, stored_reports: list[StoredReportHeader], status: RootsStatus
 ) -> StepResult | None:
-    """Mark unsigned reports that can no longer be accepted as missed.
+    """Mark unsigned reports that the contract can no longer accept as missed.
 
     The result is None if there are no such reports. `status` is the response of a single endpoint,
     so nothing is marked unless it agrees with the indexed events, and only the time of a final
@@ -120,7 +124,10 @@ def mark_unsigned_reports_as_missed(
 def _store_missed_reports(
     context: ReportingContext, missed_periods: list[tuple[int, str]], detail: str
 ) -> StepResult | None:
-    """Store the reports of these periods as missed, or return None if there are no periods."""
+    """Store the reports of these periods as missed.
+
+    The result is None if there are no periods.
+    """
     if not missed_periods:
         return None
     with context.account_context.write_transaction() as uow:
@@ -130,7 +137,7 @@ def _store_missed_reports(
 
 
 def format_missed_periods(missed_periods: Sequence[tuple[int, str]]) -> str:
-    """Format missed periods (in ascending order), merging neighbours with the same reason."""
+    """Format missed periods in ascending order, merging neighbours with the same reason."""
     return "; ".join(_iter_missed_spans(missed_periods))
 
 
@@ -150,7 +157,10 @@ def _iter_missed_spans(missed_periods: Sequence[tuple[int, str]]) -> Iterator[st
 def find_missed_reason(
     report: ReportHeader, contract_status: RootsStatus, newest_block: BlockRef
 ) -> str | None:
-    """Return why a report cannot be accepted after `newest_block`, or None if it may be."""
+    """Return why the contract cannot accept a report after `newest_block`.
+
+    The result is None if the contract may still accept it.
+    """
     head = contract_status.head
     if (head.round, contract_status.last_root) != (report.head_round, report.prev):
         # An endpoint that reports a lower round is behind, so its answer does not count.
@@ -163,7 +173,10 @@ def find_missed_reason(
 
 
 def is_report_accepted(uow: UnitOfWork, stored_report: StoredReportHeader) -> bool:
-    """Return whether the contract accepted the signed report, even if its round is not final."""
+    """Return whether the contract accepted the signed report.
+
+    The round need not be final.
+    """
     accepted_round = uow.rounds.find_accepted_round(stored_report.header.head_round + 1)
     return accepted_round is not None and accepted_round.root == stored_report.header.root
 

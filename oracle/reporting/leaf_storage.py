@@ -1,4 +1,4 @@
-"""Stores the leaves of reports in pieces, and deletes the pieces that no proof needs.
+"""Stores the leaves of reports in pieces, and deletes pieces that no proof needs.
 
 See docs/explanation/storage.md#leaf-pieces.
 """
@@ -18,7 +18,7 @@ from oracle.store.database import UnitOfWork
 
 
 def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> None:
-    """Store the pieces of the tree that differ from the last report's pieces.
+    """Store the tree's pieces that differ from those of the last report.
 
     Pieces whose changed leaves the tree did not keep are left out (`PieceEdits.dropped_pieces`).
     """
@@ -37,7 +37,7 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 def prune_pieces(
     uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
 ) -> None:
-    """Delete the pieces that neither a kept round nor a possible future round needs.
+    """Delete the pieces that no kept or possible future round needs.
 
     A report can no longer be accepted once a final block is later than its deadline. The report as
     of `as_of` is kept. A report that an operator released is kept until a later report lands,
@@ -64,7 +64,7 @@ def prune_pieces(
 
 
 def find_released_report(uow: UnitOfWork) -> Report | None:
-    """Return the newest report that an operator released, or None if a later report landed."""
+    """Return the newest report that an operator released, unless a later report landed."""
     period = uow.holds.find_newest_released_period()
     newest_landed_period = uow.reports.find_newest_landed_period()
     if period is None or (newest_landed_period is not None and newest_landed_period >= period):
@@ -74,13 +74,13 @@ def find_released_report(uow: UnitOfWork) -> Report | None:
 
 
 def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Report) -> bytes | None:
-    """Return the encoded leaves of a report, by seat, or None if they are not stored."""
+    """Return a report's encoded leaves in seat order, or None if they are not stored."""
     pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
     return None if pieced_round is None else load_leaves(uow, pieced_round)
 
 
 def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report) -> Lanes | None:
-    """Return the lanes of a report, by seat, or None if its leaves are not stored."""
+    """Return a report's lanes in seat order, or None if its leaves are not stored."""
     pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
     return None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
 
@@ -88,9 +88,10 @@ def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report
 def load_last_round_leaves(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> bytes | None:
-    """Return the encoded leaves of the round that a report follows, or None if not stored.
+    """Return the encoded leaves of the round before a report.
 
-    Before the first round, there are no leaves, so the result is empty.
+    The result is None if they are not stored. Before the first round, there are no leaves, so the
+    result is empty.
     """
     accepted_round = uow.rounds.find_accepted_round(report.head_round)
     if accepted_round is None:

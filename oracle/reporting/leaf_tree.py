@@ -1,4 +1,4 @@
-"""The tree of all nodes' leaves, which is updated from report to report.
+"""The tree of all nodes' leaves, which is updated with each report.
 
 A report evaluates only the nodes that changed since the last evaluation, or whose reliability is
 still recovering, because the leaves of other nodes cannot have changed. After a start or a rewind,
@@ -49,11 +49,11 @@ Batch = TypeVar("Batch")
 
 
 class _UpdateStoppedError(Exception):
-    """Ends an update whose result is not needed, because the state is rewound."""
+    """Stops an update whose result is not needed because the state is being rewound."""
 
 
 class LeafTree:
-    """The tree of all leaves, and the state up to which it is computed.
+    """The tree of all leaves, and the state that it is computed from.
 
     All methods are called by the same thread. Each method except `start_update` waits for the
     update that runs in the background. `discard_edits` may be called only after `refresh`.
@@ -71,7 +71,7 @@ class LeafTree:
         self._clear()
 
     def refresh(self, uow: UnitOfWork, as_of: BlockRef, *, needs_edits: bool) -> RoundTree:
-        """Return the tree as of `as_of`, the last block of the state in `uow`.
+        """Update the tree to the last block `as_of` of the state in `uow`, and return it.
 
         If `needs_edits` is set, the tree's edits have every leaf that changed since the pieces of
         the last report were stored.
@@ -85,7 +85,10 @@ class LeafTree:
         return self._tree
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
-        """Store the pieces that changed since the last report; call `refresh(as_of)` first."""
+        """Store the pieces that changed since the last report.
+
+        `refresh(as_of)` must be called first.
+        """
         if self._first_own_report_block is None:
             self._first_own_report_block = as_of.number
         dropped_pieces = self._tree.edits.dropped_pieces
@@ -97,7 +100,7 @@ class LeafTree:
             uow.bookmarks.set(FIRST_CUT_KEY, f"{refold_count} {as_of.number}")
 
     def _store_dropped_pieces(self, uow: UnitOfWork, as_of: BlockRef, pieces: set[int]) -> None:
-        """Compute and store the leaves of the pieces whose changed leaves were not kept."""
+        """Compute and store pieces whose changed leaves were not kept in memory."""
         context = self._build_context(uow, as_of.time)
         last_digests = uow.leaf_pieces.get_digest_by_piece(as_of.number)
         for piece in sorted(pieces):
@@ -110,7 +113,7 @@ class LeafTree:
             uow.leaf_pieces.add(piece, as_of.number, digest, sort_leaves(leaves))
 
     def count_wrong_leaves(self, uow: UnitOfWork, report: Report) -> int:
-        """Return how many stored leaves of a report differ from the nodes' leaves.
+        """Count a report's stored leaves that differ from the leaves computed for the nodes.
 
         The tree must be empty, and is not used afterwards. Nodes that changed or recovered since
         the report, and the leaves of legacy rules, which depend on the time, are not compared.
@@ -122,12 +125,12 @@ class LeafTree:
         return self._compare_with_all_nodes(uow, self._build_context(uow, cursor.time), 0)
 
     def discard_edits(self) -> None:
-        """Discard the changed leaves, because they are not going to be stored."""
+        """Discard the changed leaves, because they will not be stored."""
         self._tree.edits.discard()
         self.edits_are_complete = False
 
     def start_update(self, store: Store) -> None:
-        """Evaluate the nodes that have changed up to the cursor, in the background.
+        """Evaluate the nodes changed up to the cursor, in the background.
 
         Nothing is started while an earlier update is running. Under legacy rules, all leaves
         depend on the time of the report, so nothing can be computed before the report is due.
@@ -151,12 +154,12 @@ class LeafTree:
         self._clear()
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
-        """Discard the tree, and the reviews of kickouts above the block `ancestor`."""
+        """Discard the tree, and the kickout reviews from above the block `ancestor`."""
         self.reset()
         self._reviews.follow_rewind(uow, ancestor)
 
     def clear_kickout_reviews(self) -> None:
-        """Discard the reviews of kickouts, because a refold may change them."""
+        """Discard the kickout reviews, because a refold may change them."""
         self._finish_update()
         self._reviews.clear()
 
@@ -185,7 +188,7 @@ class LeafTree:
         self._tree.hash_changed()
 
     def _restore_last_cut(self, uow: UnitOfWork) -> None:
-        """Restore the tree from the stored leaves of the last report, unless the tree has leaves.
+        """Restore an empty tree from the stored leaves of the last report.
 
         Nothing is done if the state does not continue that report, or if the stored leaves do not
         have the root of the report.
@@ -220,7 +223,7 @@ class LeafTree:
         return True
 
     def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
-        """Return the last report, or None if the state may have changed other than by new blocks.
+        """Return the last report, if only new blocks have changed the state since.
 
         A refold may change any node. A rewind leaves no report above its block, except accepted
         reports, whose blocks may have left the chain.
@@ -240,7 +243,10 @@ class LeafTree:
         return report if is_continued else None
 
     def _finish_update(self) -> None:
-        """Wait for the running update; if it failed, the next evaluation reads all nodes."""
+        """Wait for the running update.
+
+        If it failed, the next evaluation reads all nodes.
+        """
         update, self._running_update = self._running_update, None
         if update is None:
             return
@@ -250,7 +256,7 @@ class LeafTree:
             self._clear()
 
     def _cancel_update(self) -> None:
-        """End the running update at its next batch of rows, and ignore its result."""
+        """Stop the running update at its next batch of rows, and ignore its result."""
         update, self._running_update = self._running_update, None
         if update is not None:
             self._must_stop = True
@@ -260,9 +266,10 @@ class LeafTree:
     def _evaluate_nodes(
         self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool, keeps_leaves: bool
     ) -> None:
-        """Evaluate the nodes changed up to block `number`, and for a report also recovering nodes.
+        """Evaluate the nodes changed up to a block.
 
-        Unless `keeps_leaves` is set, the tree's edits keep no changed leaves.
+        For a report, recovering nodes are evaluated as well. Unless `keeps_leaves` is set, the
+        tree's edits keep no changed leaves.
         """
         max_kept_seats = None if keeps_leaves else 0
         self._reviews.refresh(uow)
@@ -298,7 +305,7 @@ class LeafTree:
     def _compare_with_all_nodes(
         self, uow: UnitOfWork, context: ScoringContext, max_kept_seats: int | None
     ) -> int:
-        """Replace leaves that differ from those of the nodes, and return their number.
+        """Replace the leaves that differ from those computed for all nodes, and count them.
 
         The leaves of all changed nodes are evaluated first.
         """
@@ -309,7 +316,7 @@ class LeafTree:
             )
 
     def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
-        """Return the scoring context of an evaluation at `time`."""
+        """Build the scoring context for an evaluation at `time`."""
         return ScoringContext(
             self._rules,
             time,
@@ -324,7 +331,7 @@ class LeafTree:
         return encode_leaves(rows, context, keccak)
 
     def _pass_batch_unless_stopped(self, batch: Batch) -> Batch:
-        """Return the batch, or raise an error if the running update has to end."""
+        """Return the batch, or raise an error if the running update has to stop."""
         if self._must_stop:
             raise _UpdateStoppedError
         return batch
@@ -332,7 +339,7 @@ class LeafTree:
     def _needs_full_evaluation(
         self, uow: UnitOfWork, last_number: int, number: int, time: int
     ) -> bool:
-        """Return whether all nodes must be evaluated again for block `number` at `time`."""
+        """Return whether all nodes must be evaluated again for a block and its time."""
         # When the pools restart, kickouts that were due may no longer be due, although no event
         # occurred.
         has_restarted = count_pool_restarts(self._time, self._rules) != count_pool_restarts(

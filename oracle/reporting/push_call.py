@@ -1,4 +1,4 @@
-"""The call that pushes a report; decides when a push can no longer land or is sent again.
+"""The call that pushes a report, and whether a push has expired or is sent again.
 
 For example, a push can no longer land if a signer was removed or the quorum changed before the
 push was included. A push is sent again if the contract was paused in the block that included the
@@ -42,7 +42,7 @@ _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 def find_push_expiry_reason(
     context: ReportingContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> str | None:
-    """Return why a sent push can no longer land, or None if the push has landed or still may."""
+    """Return why a sent push can no longer land, or None if it landed or still may."""
     accepted_round = uow.rounds.find_accepted_round(push.request.round or 0)
     if accepted_round is not None and _was_round_sent_by_push(uow, push, accepted_round):
         return None
@@ -51,7 +51,7 @@ def find_push_expiry_reason(
 
 
 def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted_round: RoundAccepted) -> bool:
-    """Return whether the round was accepted in a transaction of this push."""
+    """Return whether a transaction of this push got the round accepted."""
     slots = uow.outbox.slots
     slot = None if push.nonce is None else slots.find_slot(push.request.account, push.nonce)
     if slot is None:
@@ -65,12 +65,12 @@ def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted_round: Round
 
 
 def has_same_statement(push: Intent, other_push: Intent) -> bool:
-    """Return whether two pushes carry the same statement."""
+    """Return whether two pushes contain the same statement."""
     return push.request.digest is not None and push.request.digest == other_push.request.digest
 
 
 def should_retry_push(context: ReportingContext, push: Intent) -> bool:
-    """Return whether a push failed because the contract was paused, so that it may be sent again.
+    """Return whether a push may be sent again because the contract was paused.
 
     The function may be called only while the contract accepts reports. A push that reverted for
     another reason is not paid for again. If a reorg revives the failed push, both pushes may be
@@ -106,7 +106,7 @@ def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
 
 
 def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
-    """Return whether a statement could still land, although no further push of it is planned."""
+    """Return whether a statement could still land but no further push of it is planned."""
     newest_push = pushes[0]
     request = pushes[0].request
     if len(pushes) < MAX_TRIES or newest_push.state not in RETRYABLE_STATES:
@@ -127,7 +127,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
 
 
 class PushCall(ContractCall):
-    """The call that pushes a report to the contract; only one push is in flight at a time.
+    """Pushes a report to the contract; only one push is in flight at a time.
 
     The next push may take the nonce of a push that cannot land.
     """
@@ -145,7 +145,7 @@ class PushCall(ContractCall):
     def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """Decide to end a push if the contract has already accepted a report for the push's round.
+        """End a push if the contract has already accepted a report for its round.
 
         A held report is not sent, and a push whose change has become too small waits.
         """
@@ -164,13 +164,13 @@ class PushCall(ContractCall):
 
     @override
     def find_max_market_fee(self, uow: UnitOfWork, call: Intent, heads: Heads) -> int | None:
-        """Return the fee that the change is worth at its present age."""
+        """Return the fee that the report's change is worth at its current age."""
         decision = decide_push_submission(self._context, uow, call, heads.latest.time)
         return None if decision is None else decision.max_fee_per_gas
 
     @override
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:
-        """Return whether the stuck push cannot land, or both pushes have the same statement."""
+        """Return whether the stuck push cannot land, or both pushes contain the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
         with self._context.account_context.store.read_transaction() as uow:
             has_expired = (
@@ -190,7 +190,7 @@ class PushCall(ContractCall):
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether a later report that waits for this push moves a node to another band.
+        """Return whether a later report waiting for this push moves a node to another band.
 
         The newest due report is compared with the report of this push. See
         docs/explanation/reports.md#when-to-publish.
@@ -223,7 +223,7 @@ class PushCall(ContractCall):
         *,
         replaced_by: Intent | None = None,
     ) -> None:
-        """Mark the report of a push that has ended as landed or missed.
+        """Mark the report of an ended push as landed or missed.
 
         If another transmitter has pushed the same report, its accepted round counts once the round
         is final (`reporting.landing`). Until then the report stays due, because a reorg may remove

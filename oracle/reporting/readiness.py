@@ -16,7 +16,7 @@ from oracle.txmgr.context import AccountContext
 def find_reporting_obstacle(
     context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: RootsStatus
 ) -> str | None:
-    """Return why the indexed state must not be reported, or None if reports are allowed.
+    """Return why the indexed state must not be reported, or None if it may be.
 
     The contract's last round and its settings are known from the logs and from calls, and both
     must be equal.
@@ -30,7 +30,7 @@ def find_reporting_obstacle(
 
 
 def find_first_unread_block(uow: UnitOfWork) -> int | None:
-    """Return the lowest block up to the last folded block that was never read, or None."""
+    """Return the lowest block up to the last folded block that was never read, if any."""
     identity = uow.identity.get()
     cursor = uow.cursor.get()
     scope = uow.coverage.get_current_scope()
@@ -41,7 +41,7 @@ def find_first_unread_block(uow: UnitOfWork) -> int | None:
 
 
 def find_unsent_report_reason(context: ReportingContext) -> str | None:
-    """Return why the newest report is held, cannot be signed or sent, or lacks signatures.
+    """Return why the newest report is held, unsigned or unsent, or lacks signatures.
 
     The result is None if the report is not held up. A refusal of a key is a reason, although the
     daemon requests the key again within a minute.

@@ -1,4 +1,4 @@
-"""Recomputes the report of any period in memory, from only the stored logs.
+"""Recomputes any period's report in memory, from the stored logs alone.
 
 See docs/explanation/reports.md#cut-at-period-end.
 """
@@ -30,7 +30,7 @@ def build_report(
     rules: Rules,
     settings: ReportSettings,
 ) -> Report:
-    """Return the report as of `as_of`, the last block of the state in `folded_state`.
+    """Build the report as of `as_of`, the last block of `folded_state`.
 
     The report's changes are not computed, because this would need the leaves of the last round.
     """
@@ -46,7 +46,7 @@ def build_report(
 def build_tree_of_folded_state(
     uow: UnitOfWork, reader: EventReader, folded_state: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
-    """Return the tree of all nodes in a folded state, as of the block time `time`."""
+    """Build the leaf tree of a folded state at the block time `time`."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
     nodes = folded_state.fold.ledger.nodes
     leaves = iter_linked_leaves(
@@ -60,7 +60,7 @@ def build_tree_of_folded_state(
 def fold_round_tree(
     uow: UnitOfWork, reader: EventReader, accepted_round: RoundAccepted, rules: Rules
 ) -> RoundTree | None:
-    """Return the tree of all nodes in a round, folded from the stored logs.
+    """Build the leaf tree of a round by folding the stored logs.
 
     The result is None if the time of the round's as-of block is not stored.
     """
@@ -72,7 +72,7 @@ def fold_round_tree(
 
 
 def find_as_of_block(uow: UnitOfWork, accepted_round: RoundAccepted) -> BlockRef | None:
-    """Return a round's as-of block from a report, header or log, or None if none is stored.
+    """Find a round's as-of block in a stored report, header or log, if there is one.
 
     The contract checked the hash of the block when it accepted the round.
     """
@@ -87,7 +87,7 @@ def find_as_of_block(uow: UnitOfWork, accepted_round: RoundAccepted) -> BlockRef
 def find_last_block_of_period(
     chain: ChainSource, store: Store, period: int, period_seconds: int
 ) -> BlockRef:
-    """Return a period's last block, which is the as-of block of its report.
+    """Return the last block of a period, as of which its report is built.
 
     The block is taken from the stored report. If there is no such report, or if the report was
     missed, so that its block may have left the chain, the block is found on the chain by

@@ -1,4 +1,4 @@
-"""Cuts (builds) a report at the end of a period, in the transaction that folds the next block.
+"""Builds ("cuts") a report at the end of a period, while the next block is being folded.
 
 The tree of all leaves is updated in the background after each window
 (`oracle.reporting.leaf_tree`), so that a report evaluates only the nodes that changed since then.
@@ -39,7 +39,7 @@ from oracle.store.report_repository import ReportState
 
 
 class ReportCutter(BlockHook):
-    """Cuts a report at the end of each period, and keeps the tree of all leaves up to date."""
+    """Builds a report at the end of each period, and keeps the tree of all leaves up to date."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ReportCutter(BlockHook):
         *,
         anchor_window: int,
     ) -> None:
-        """Create the object that cuts the reports for the contract of `domain`.
+        """Create a cutter of reports for the contract of `domain`.
 
         The contract can check `anchor_window` blocks below the head.
         """
@@ -66,7 +66,7 @@ class ReportCutter(BlockHook):
         self._round_lanes: tuple[Hash, Lanes] = ZERO_HASH, array("H")
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
-        """Return whether a report is due as of `parent`, because `block` opens a later period.
+        """Return whether a report is due as of `parent`, because `block` starts a later period.
 
         `newest_block` is the height of the newest known header. During backfill, no reports are
         cut. See docs/explanation/reports.md#cut-at-period-end.
@@ -89,7 +89,7 @@ class ReportCutter(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        """Record the first period since which no report is missing.
+        """Record the period since which no report is missing.
 
         Reports of earlier periods are missing, because no reports are cut during backfill. The
         schedule of submissions needs this period (`domain.reports.round_schedule`).
@@ -112,7 +112,7 @@ class ReportCutter(BlockHook):
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> HookNote | None:
-        """Store the report as of `block`.
+        """Build and store the report as of `block`.
 
         If a report of this or a later period exists, nothing is written and the result is None.
         This happens only if block time went back, because reports are cut once per period.
@@ -135,7 +135,7 @@ class ReportCutter(BlockHook):
 
     @override
     def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
-        """Update the leaves in the background, unless the next report is far away."""
+        """Update the leaves in the background if the next report may be due soon."""
         if newest_block - last_block.number <= self.header_depth:
             self._leaf_tree.start_update(store)
 
@@ -156,7 +156,7 @@ class ReportCutter(BlockHook):
     def build_report(
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef
     ) -> Report:
-        """Compute the report as of a block; compare no lanes, and write nothing."""
+        """Compute the report as of a block without comparing lanes or writing anything."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
         # The lanes are not compared. If few nodes changed, comparing a million lanes would take
         # longer than computing the root.
@@ -181,7 +181,7 @@ class ReportCutter(BlockHook):
         return cut_report(as_of, last_round, tree.lanes, root, self.settings)
 
     def _load_round_lanes(self, uow: UnitOfWork, contract_state: ContractState) -> Lanes | None:
-        """Return the lanes of the last accepted round, or None if there is no round."""
+        """Return the lanes of the last accepted round, or None if there is no such round."""
         head = contract_state.head
         if head is None:
             return None
@@ -190,7 +190,7 @@ class ReportCutter(BlockHook):
         return self._round_lanes[1]
 
     def _load_or_fold_lanes(self, uow: UnitOfWork, accepted_round: RoundAccepted) -> Lanes:
-        """Return the lanes of a round; they are empty if they cannot be computed.
+        """Return the lanes of a round, which are empty if they cannot be computed.
 
         A database in which the report of the round was not cut, for example a new database, folds
         the state of the round once and stores its leaves.
@@ -224,7 +224,7 @@ class ReportCutter(BlockHook):
 
 
 def _load_reproducible_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
-    """Return the stored reports as of these blocks that the current rules should reproduce.
+    """Return the stored reports in these blocks that the current rules should reproduce.
 
     Missed reports are left out, because their block may have left the chain. Reports before the
     replacement of the rules are left out, because they were cut under other rules.

@@ -1,4 +1,4 @@
-"""Signs the scheduled report, and plans its push once a quorum has signed it.
+"""Signs the scheduled report, and plans its push once a quorum has signed.
 
 The signed content follows from the chain alone (decision 0088). The transmitter decides when the
 report is sent and whether it is worth its gas, but this does not change the content.
@@ -78,7 +78,7 @@ from oracle.txmgr.deferral import find_deadline_obstacle
 
 @dataclass(frozen=True, slots=True)
 class _ScheduledReport:
-    """The scheduled report, its statement for the next round, and the contract's state."""
+    """The scheduled report with its statement for the next round and the contract's state."""
 
     report: Report
     contract_status: RootsStatus
@@ -89,10 +89,10 @@ class _ScheduledReport:
 def plan_push(
     context: ReportingContext, heads: Heads, *, mark_outcomes: bool = True
 ) -> StepResult | None:
-    """Sign the scheduled report, collect a quorum and plan the push; return None if idle.
+    """Sign the scheduled report, collect a quorum, and plan the push.
 
-    With `mark_outcomes`, the outcomes of other reports are stored first; a read-only caller passes
-    False.
+    The result is None if there is nothing to do. With `mark_outcomes`, the outcomes of other
+    reports are stored first; a read-only caller passes False.
 
     Raises:
         TransientError: no endpoint responds, or the contract's rules differ from the configured
@@ -138,7 +138,7 @@ def _sign_and_plan_push(
     *,
     mark_outcomes: bool,
 ) -> StepResult | None:
-    """Sign the report, and plan a push unless a push in flight may still land.
+    """Sign the report, and plan its push unless a push in flight may still land.
 
     A push in flight does not prevent signing, because the other reporters may be ahead.
     """
@@ -158,7 +158,7 @@ def _sign_and_plan_push(
 
 
 def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredReportHeader]:
-    """Return the reports of the last submission windows, and all since the first due report."""
+    """Return the reports of recent submission windows, and all since the first due report."""
     newest_period = uow.reports.find_newest_period()
     first_due_period = uow.reports.find_first_due_period()
     if newest_period is None:
@@ -173,7 +173,7 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
 def _needs_work(
     context: ReportingContext, uow: UnitOfWork, stored_report: StoredReportHeader, heads: Heads
 ) -> bool:
-    """Return whether a report needs work that requires the contract's state."""
+    """Return whether a report requires further steps that depend on the contract's state."""
     if (
         stored_report.state is not ReportState.DUE
         or stored_report.header.as_of > context.find_latest_reportable_block(heads)
@@ -183,7 +183,7 @@ def _needs_work(
 
 
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
-    """Return the newest push in flight, or None if there is none.
+    """Return the newest push in flight, if there is one.
 
     No other push is planned while this push may land.
     """
@@ -200,7 +200,7 @@ def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent |
 
 
 def _is_push_stuck(context: ReportingContext, push: Intent, status: RootsStatus) -> bool:
-    """Return whether a sent push can no longer land, so that the next push may take its nonce."""
+    """Return whether a sent push can no longer land, so that its nonce may be reused."""
     if push.state is not IntentState.LIVE:
         return False
     with context.account_context.store.read_transaction() as uow:
@@ -213,7 +213,7 @@ def _find_publishable_report(
     stored_reports: list[StoredReportHeader],
     status: RootsStatus,
 ) -> _ScheduledReport | None:
-    """Return the scheduled report, or None if there is none or reporting is blocked now.
+    """Return the scheduled report, if there is one and reporting is possible now.
 
     Raises:
         TransientError: the contract's rules differ from the configured rules.
@@ -257,7 +257,7 @@ def load_scheduled_report(
     stored_reports: list[StoredReportHeader],
     status: RootsStatus,
 ) -> StoredReport | None:
-    """Return the report that is scheduled for the next round, or None.
+    """Return the report that is scheduled for the next round, if there is one.
 
     `stored_reports` come from `load_current_cuts`. A report that is held for an operator is
     skipped.
@@ -353,7 +353,7 @@ def _sign_report(
 def _plan_push_of_signed_report(
     context: ReportingContext, scheduled_report: _ScheduledReport
 ) -> StepResult | None:
-    """Plan the push of a report that a quorum has signed, if this reporter transmits."""
+    """Plan the push of a report signed by a quorum, if this reporter transmits."""
     quorum_signatures = collect_signatures(
         context.quorum, scheduled_report.record, scheduled_report.contract_status
     )
@@ -410,11 +410,11 @@ def _plan_push_of_signed_report(
 
 
 def _count_push_tries(context: ReportingContext, record: SignedStatement) -> int | None:
-    """Return the number of pushes of this statement, or None if no other push is allowed.
+    """Count the pushes of this statement.
 
-    An unsent push whose round was taken is tried again, because a reorg may have freed the round.
-    A push that was mined while the contract was paused is also tried again. After any other
-    outcome, the statement is not pushed again.
+    The result is None if no other push is allowed. An unsent push whose round was taken is tried
+    again, because a reorg may have freed the round. A push that was mined while the contract was
+    paused is also tried again. After any other outcome, the statement is not pushed again.
     """
     with context.account_context.store.read_transaction() as uow:
         pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
@@ -455,7 +455,7 @@ def _hold_disputed_report(
 
 
 def record_inherited_reports(context: ReportingContext, uow: UnitOfWork) -> None:
-    """Record which reports were cut before this process began to plan, or before a refold."""
+    """Record which reports were built before this process or the last refold."""
     inherited_reports, refold_count = context.inherited_reports, get_refold_count(uow)
     if inherited_reports.refold_count != refold_count:
         inherited_reports.refold_count = refold_count
@@ -466,9 +466,10 @@ def record_inherited_reports(context: ReportingContext, uow: UnitOfWork) -> None
 def find_wrong_leaves_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    """Return why an unsigned report must never be signed, or None.
+    """Return why the leaves of an unsigned report are wrong, so that it must never be signed.
 
-    A report that this process has cut or compared since the last refold is not compared again.
+    The result is None if they are right. A report that this process has cut or compared since the
+    last refold is not compared again.
     """
     inherited_reports = context.inherited_reports
     if inherited_reports.newest_period is None or report.period > inherited_reports.newest_period:

@@ -1,4 +1,4 @@
-"""The context of reporting, with the quorum, rules hash, and limits for sending and holding."""
+"""The context of reporting: the quorum, the rules hash, and limits for sending and holding."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,7 +17,7 @@ from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 
 @dataclass(slots=True)
 class InheritedReports:
-    """The reports whose leaves may be wrong, because another process or state produced them.
+    """Reports that another process or state produced, whose leaves may be wrong.
 
     `newest_period` is the newest report when this process began to plan, or after the last refold,
     or None if there was none. `refold_count` is the number of refolds by then, or None if this
@@ -55,16 +55,16 @@ class ReportingContext:
 
     @property
     def account_context(self) -> AccountContext:
-        """The context of the account that sends the pushes."""
+        """The context of the account that sends pushes."""
         return self.quorum.account_context
 
     @property
     def report_settings(self) -> ReportSettings:
-        """The settings that decide which reports are signed, and when."""
+        """The settings that determine which reports are signed, and when."""
         return self.quorum.report_settings
 
     def find_latest_reportable_block(self, heads: Heads) -> int:
-        """Return the highest as-of block that a report may currently have."""
+        """Return the highest as-of block that a report may have now."""
         max_block = heads.latest.number - BLOCKS_UNDER_HEAD
         if self.level == "safe":
             return min((heads.safe or heads.final).number, max_block)

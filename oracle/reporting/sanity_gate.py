@@ -1,4 +1,4 @@
-"""The sanity gate: a report with too many changes is held until an operator reviews it.
+"""The sanity gate, which holds a report with too many changes until an operator reviews it.
 
 The gate only decides whether this reporter signs. It never changes the content of a report.
 """
@@ -33,7 +33,9 @@ from oracle.txmgr.context import StepResult
 
 
 def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
-    """Return the activity of a report's period and of up to `periods` earlier ones, oldest first.
+    """Return the activity in a report's period and in up to `periods` earlier ones.
+
+    The oldest period comes first.
 
     A period ends at the block of its report. If some periods between two reports have no report
     (because they had no block, or because the daemon was not at the head), the tasks that ended in
@@ -52,7 +54,7 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
 
 
 def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
-    """Return the periods and as-of blocks of a report and of up to `limit` earlier reports.
+    """Return the period and as-of block of a report and of up to `limit` earlier reports.
 
     The pairs are sorted, oldest first.
     """
@@ -65,10 +67,10 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
 
 
 def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
-    """Return why an operator must release a report before it is signed, or None.
+    """Return why a report needs an operator's release before it is signed.
 
-    A released period is not held for these reasons again. This function only reads, and
-    `hold_report` writes.
+    The result is None if it needs none. A released period is not held for these reasons again.
+    This function only reads, and `hold_report` writes.
     """
     hold = uow.holds.get(report.period)
     if hold is not None:
@@ -81,7 +83,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
 def mark_unsignable_reports_not_due(
     uow: UnitOfWork, stored_reports: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
-    """Return the report headers, in which unsignable reports are marked as not due.
+    """Return the report headers, with unsignable reports marked as not due.
 
     A report that was cut under replaced rules is not due either. A disputed report stays due,
     because it was already signed. No other report may take its round until the disputed report can
@@ -99,7 +101,10 @@ def mark_unsignable_reports_not_due(
 
 
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
-    """Store and log that a report is held, or return None if the hold is already stored."""
+    """Store and log that a report is held.
+
+    The result is None if the hold was already stored.
+    """
     with context.account_context.store.read_transaction() as uow:
         if not uow.holds.can_hold(report.period, reason):
             return None
@@ -129,7 +134,9 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
 def _find_change_hold_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    """Return why the report's changes affect too many members, or None if they do not.
+    """Return why the report's changes affect too many members.
+
+    The result is None if they do not.
 
     The report is compared with the last round, or with a report released after that round. The
     released report's leaves are no longer stored if the contract accepted another as of its block.
@@ -203,7 +210,7 @@ def _count_members(uow: UnitOfWork) -> int:
 
 
 def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
-    """Release the report of a period, so that it is signed if it can still land.
+    """Release a period's held report, so that it is signed if it can still land.
 
     Until a later report lands, reports are compared with the released report, even if that report
     expires.
@@ -218,7 +225,7 @@ def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHol
 
 
 def get_releasable_hold(uow: UnitOfWork, period: int) -> ReportHold:
-    """Return the hold of a period that an operator may release.
+    """Return the hold of a period, which an operator may release.
 
     A report with wrong leaves is never signed, and later reports must not be compared with it.
 

@@ -18,7 +18,7 @@ from oracle.store.outbox.records import Intent
 def decide_report_submission(
     context: ReportingContext, report: Report, contract_status: RootsStatus
 ) -> SubmissionDecision:
-    """Decide whether to send a report now, and at which maximum fee per gas, in wei.
+    """Decide whether to send a report now, and its maximum fee per gas in wei.
 
     If the report is not sent now, it is evaluated again at the next block. The maximum fee never
     exceeds the cap. A report that the sanity gate holds is not sent, regardless of who signed it.
@@ -42,11 +42,11 @@ def decide_report_submission(
 def find_submission_obstacle(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
-    """Return the class and the text of the reason not to send a planned push now, or None.
+    """Return why a planned push must not be sent now, as a class and a text.
 
-    A held report is not sent, and a report whose change has become too small waits. No endpoint is
-    queried, because the commit that assigns the nonce calls this function, too. `now` is the time
-    of the newest block.
+    The result is None if the push may be sent. A held report is not sent, and a report whose
+    change has become too small waits. No endpoint is queried, because the commit that assigns the
+    nonce calls this function, too. `now` is the time of the newest block.
     """
     submission_decision = decide_push_submission(context, uow, intent, now)
     if submission_decision is None or submission_decision.should_send:
@@ -57,7 +57,7 @@ def find_submission_obstacle(
 def decide_push_submission(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionDecision | None:
-    """Decide whether a planned push is worth sending, using only the indexed state.
+    """Decide whether a planned push is worth sending, based only on the indexed state.
 
     The result is None if the report of the push is no longer stored.
     """
@@ -79,7 +79,7 @@ def decide_push_submission(
 def _decide_submission_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Decide whether a report is worth sending, given the times of the last round and now."""
+    """Decide whether a report's change is worth sending after the time since the last round."""
     pushed_at, now = times
     return decide_submission(
         report.change,

@@ -1,1 +1,1 @@
-"""Signing keys and signatures: keystore, KMS, remote signer, EIP-712, signature verification."""
+"""Signing keys and signatures: keystores, KMS, remote signers, EIP-712, verification."""

@@ -1,4 +1,4 @@
-"""Opens the signing key of a role and checks that its address is the expected one.
+"""Opens the signing key of a role, and checks that its address is the expected one.
 
 See tests/faults/sending/cases.toml#f69.
 """
@@ -29,7 +29,7 @@ _KEY_PATTERN = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 def open_signer(
     location: KeyLocation, *, role: str, chain_id: int, expected_address: Address | None = None
 ) -> Signer:
-    """Open the signer of a role, for example "transmitter".
+    """Open the signer of a role, for example `transmitter`.
 
     If `expected_address` is given, the key must belong to that address.
 
@@ -48,7 +48,7 @@ def open_signer(
 
 
 def describe_key_location(location: KeyLocation) -> str:
-    """Describe where a key is stored; of a URL, only the host is shown."""
+    """Describe where a key is stored, showing only the host of a URL."""
     match location:
         case KeyFiles():
             return f"keystore {location.keystore}"
@@ -98,7 +98,7 @@ _VOID_FEES = Fees(1, 0)
 
 
 def sign_void_statement(signer: Signer, domain: Domain) -> bytes:
-    """Test a signer with a statement that no contract accepts, and return the signature.
+    """Test a signer with a statement that no contract accepts, and return its signature.
 
     The errors of `Signer.sign_statement` are raised.
     """

@@ -1,4 +1,4 @@
-"""Locations of signing keys; no class here contains a key or shows a secret in `repr`."""
+"""Locations of signing keys; these classes hold no keys and show no secrets in `repr`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ TYPED_DATA_METHODS = ("eth_signTypedData_v4", "eth_signTypedData")
 
 
 class KeyFiles(NamedTuple):
-    """An encrypted keystore and the file that holds its password."""
+    """An encrypted keystore, and the file with its password."""
 
     keystore: Path
     password_file: Path
@@ -37,7 +37,7 @@ class KmsKey:
 
 @dataclass(frozen=True, slots=True)
 class RemoteKey:
-    """A key behind a JSON-RPC signer (Web3Signer, Clef), with the address that it must have.
+    """A key behind a JSON-RPC signer (Web3Signer, Clef), with its expected address.
 
     Requests use a client certificate, a CA file or a bearer token from a file, if configured.
     """
@@ -54,13 +54,16 @@ class RemoteKey:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentKey:
-    """A key in an environment variable, as 64 hex digits; only for development chains."""
+    """A key in an environment variable as 64 hex digits, only for development chains."""
 
     variable: str
 
 
 def find_environment_key_obstacle(role: str, chain_id: int) -> str | None:
-    """Return why a role's key must not be in the environment on a chain, or None."""
+    """Return why a role's key must not be in an environment variable on a chain.
+
+    The result is None if the key may be there.
+    """
     if chain_id in DEVELOPMENT_CHAINS:
         return None
     allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))

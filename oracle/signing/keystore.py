@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def import_eth_account() -> "type[Account]":
-    """Import eth_account at the first use, because it is slow, and return its `Account` class."""
+    """Import eth_account on first use, because it is slow, and return its `Account` class."""
     recursion_limit = sys.getrecursionlimit()
     from eth_account import Account  # noqa: PLC0415  see above
 
@@ -69,7 +69,7 @@ def create_keystore(
 
 
 def read_keystore_address(keystore: Path) -> Address | None:
-    """Read the address in a keystore; return None if the keystore contains no address.
+    """Read the address in a keystore, or return None if it contains none.
 
     No password is needed, because most keystores contain their address in plain text.
 
@@ -115,7 +115,7 @@ def unlock_keystore(keystore: Path, password_file: Path) -> bytes:
 
 
 def read_secret_file(path: Path) -> str:
-    """Read a file that only its owner may read.
+    """Read a file that only its owner is allowed to read.
 
     Raises:
         InputError: the file is missing, unreadable, or readable by others.
@@ -132,7 +132,7 @@ def read_secret_file(path: Path) -> str:
 
 
 def check_private_file_mode(path: Path) -> None:
-    """Check that only the owner may access a file that holds a secret.
+    """Check that only the owner can access a file with a secret.
 
     Raises:
         InputError: group or others have access; the message names the fix.
@@ -143,7 +143,7 @@ def check_private_file_mode(path: Path) -> None:
 
 
 def _write_new_private_file(path: Path, text: str) -> None:
-    """Create a file that only its owner can read, and fsync it; remove it after a failure."""
+    """Create a file that only its owner can read, and fsync it; delete it after a failure."""
     try:
         descriptor = _create_private_file(path)
     except OSError as error:

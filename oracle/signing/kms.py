@@ -1,4 +1,6 @@
-"""Signer for a key in AWS KMS: only 32-byte digests are sent, and every signature is verified.
+"""Signer for a key in AWS KMS.
+
+Only 32-byte digests are sent, and every signature is verified.
 
 boto3 is installed by the extra `kms`, and imported only if a key in KMS is configured.
 """
@@ -51,7 +53,7 @@ _ADVICE_BY_ERROR_CODE = {
 
 
 class _KmsClient(Protocol):
-    """The part of the untyped boto3 KMS client that is used here."""
+    """The used part of the boto3 KMS client, which has no types of its own."""
 
     def get_public_key(self, **parameters: str) -> dict[str, Any]: ...
 
@@ -59,7 +61,7 @@ class _KmsClient(Protocol):
 
 
 class KmsSigner:
-    """Signer of one account in AWS KMS. `repr` shows only its address."""
+    """Signer of an account with a key in AWS KMS; `repr` shows only the address."""
 
     __slots__ = ("_address", "_client", "_key_id")
 
@@ -70,7 +72,7 @@ class KmsSigner:
 
     @classmethod
     def open(cls, location: KmsKey) -> "KmsSigner":
-        """Fetch the public key from the KMS and return a signer for its address.
+        """Fetch the public key from the KMS, and return a signer for its address.
 
         Raises:
             InputError: boto3 is not installed, no region or credentials are configured, or the KMS
@@ -104,13 +106,19 @@ class KmsSigner:
         return self._address
 
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
-        """Sign a report or an answer; the signature differs on every call. See `Signer`."""
+        """Sign a report or an answer.
+
+        The signature differs with every call. See `Signer`.
+        """
         digest = statement.compute_digest(domain)
         signature_bytes = self._sign_digest(bytes.fromhex(digest[2:])).raw_bytes
         return verify_statement_signature(signature_bytes, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Sign a type 2 transaction; the bytes differ on every call. See `Signer`."""
+        """Sign a type 2 transaction.
+
+        The bytes differ with every call. See `Signer`.
+        """
         signature = self._sign_digest(keccak(encode_unsigned_transaction(transaction)))
         return assemble_signed_transaction(transaction, signature, self.address)
 
@@ -137,7 +145,7 @@ class KmsSigner:
 
 
 def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
-    """Return r and s of an ECDSA signature in DER encoding, as a KMS returns it.
+    """Decode r and s from a DER-encoded ECDSA signature, as a KMS returns it.
 
     Raises:
         WrongSignatureError: the bytes are not exactly one such sequence.
@@ -151,7 +159,7 @@ def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
 
 
 def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the content of the first DER element, and the bytes after the element."""
+    """Return the content of the first DER element, and the bytes after it."""
     if len(der) < 2 or der[0] != tag or der[1] >= 128:  # noqa: PLR2004  DER's heads
         raise WrongSignatureError("the KMS returned a signature that is not DER-encoded")
     element_end = 2 + der[1]
@@ -210,7 +218,7 @@ def _create_client(location: KmsKey) -> _KmsClient:
 
 
 def _list_boto_error_types() -> tuple[type[Exception], ...]:
-    """Return the types of the exceptions that boto3 raises.
+    """Return the exception types that boto3 raises.
 
     The types can be imported only if boto3 is installed.
     """
@@ -225,7 +233,7 @@ def _list_boto_error_types() -> tuple[type[Exception], ...]:
 
 
 def _get_aws_error_code(error: Exception) -> str:
-    """Return AWS's error code, or the exception's class name if there is no code.
+    """Return AWS's error code, or the exception's class name if there is none.
 
     The message of the error is never returned.
     """
@@ -235,7 +243,7 @@ def _get_aws_error_code(error: Exception) -> str:
 
 
 def _is_rejected_by_kms(error: Exception) -> bool:
-    """Return whether the KMS rejected the request, not counting 5xx and throttling."""
+    """Return whether the KMS rejected the request, other than by a 5xx error or throttling."""
     response = getattr(error, "response", None)
     metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     is_client_error = 400 <= metadata.get("HTTPStatusCode", 0) < 500  # noqa: PLR2004  HTTP

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class KeySigner:
-    """Signer of one account in memory. `repr` shows only its address."""
+    """Signer of an account with a key in memory; `repr` shows only the address."""
 
     __slots__ = ("__account", "_address")
 
@@ -47,7 +47,7 @@ class KeySigner:
     def open(
         cls, keystore: Path, password_file: Path, expected_address: Address | None = None
     ) -> "KeySigner":
-        """Unlock a keystore and return its signer.
+        """Unlock a keystore, and return its signer.
 
         Raises:
             InputError: the keystore cannot be unlocked (see `unlock_keystore`), or the address of
@@ -74,19 +74,25 @@ class KeySigner:
         return self._address
 
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
-        """Sign a report or an answer; the same statement always gives the same bytes."""
+        """Sign a report or an answer.
+
+        The same statement always gives the same bytes.
+        """
         digest = statement.compute_digest(domain)
         signature = self._sign_digest(bytes.fromhex(digest[2:]))
         return verify_statement_signature(signature, digest, self.address)
 
     def sign_objection(self, statement: ObjectionStatement, domain: Domain) -> bytes:
-        """Sign an objection of this account's node."""
+        """Sign an objection by this account's node."""
         digest = statement.compute_digest(domain)
         signature = self._sign_digest(bytes.fromhex(digest[2:]))
         return verify_statement_signature(signature, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Sign a type 2 transaction; the same transaction always gives the same bytes."""
+        """Sign a type 2 transaction.
+
+        The same transaction always gives the same bytes.
+        """
         signature = EcdsaSignature.from_bytes(
             self._sign_digest(keccak(encode_unsigned_transaction(transaction)))
         )
@@ -97,12 +103,12 @@ class KeySigner:
 
 
 class DryRunSignatureError(Exception):
-    """A dry run reached a step that needs a signature; the message says what would be signed."""
+    """A dry run reached a step that needs a signature; the message states what it would sign."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlySigner:
-    """Signer for dry runs: it has an account's address, but no key, and never signs."""
+    """Signer for dry runs, which has an account's address but no key and never signs."""
 
     address: Address
 

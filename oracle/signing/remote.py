@@ -1,4 +1,4 @@
-"""Signer for a key behind JSON-RPC (Web3Signer, Clef, a KMS proxy); responses are verified.
+"""Signer for a key behind JSON-RPC (Web3Signer, Clef, a KMS proxy), with verified responses.
 
 Each call sends one request, without retries or redirects, with limits on time and size
 (`rpc.transport`). No field of the response is trusted (tests/faults/sending/cases.toml#f70).
@@ -38,12 +38,12 @@ _MAX_ERROR_LENGTH = 200
 
 
 class RemoteSigner:
-    """Client of a remote signer for one account; `repr` shows only its address and host."""
+    """Client of a remote signer for one account; `repr` shows only the address and host."""
 
     __slots__ = ("_address", "_http", "_location", "_name", "_request_ids")
 
     def __init__(self, location: RemoteKey) -> None:
-        """Read the credentials from their files; no request is sent yet.
+        """Read the credentials from their files without sending a request.
 
         Raises:
             InputError: a certificate or token file is missing or readable by others.
@@ -69,7 +69,10 @@ class RemoteSigner:
         return self._address
 
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
-        """Request a signature of a report or an answer as full EIP-712 data. See `Signer`."""
+        """Request a signature of a report or an answer, sent as EIP-712 data.
+
+        See `Signer`.
+        """
         typed_data_json = json.dumps(build_typed_data(statement, domain))
         signature_hex = self._call_rpc(
             self._location.typed_data_method, [self.address, typed_data_json]
@@ -111,7 +114,7 @@ class RemoteSigner:
         )
 
     def _post_request(self, request: Mapping[str, object]) -> bytes:
-        """Send one request and return the response body.
+        """Send a request, and return the response body.
 
         Raises:
             RpcError: the signer did not respond in time.
@@ -135,7 +138,7 @@ class _InvalidHttpResponseError(ValueError):
 def build_sign_transaction_params(
     transaction: TransactionRequest, sender: Address
 ) -> dict[str, object]:
-    """Return the parameter of `eth_signTransaction` with every field that is signed."""
+    """Build the parameter of `eth_signTransaction` with every signed field."""
     params: dict[str, object] = {
         "from": sender,
         "type": "0x2",
@@ -174,7 +177,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
 
 
 def _describe_error_without_url(error: Exception) -> str:
-    """Describe an error in a text that contains no URL."""
+    """Describe an error as text that contains no URL."""
     if isinstance(error, RpcError):
         return error.detail
     return str(error) if isinstance(error, _InvalidHttpResponseError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Verification of signatures from any signer, before they are used or sent.
+"""Verifies signatures from any signer before they are used or sent.
 
 No data that a signer returns is trusted. The address is recovered from the locally computed
 digest, and a transaction is rebuilt from the request, so that no field can differ. See
@@ -70,13 +70,13 @@ class EcdsaSignature:
         return 0 < self.s <= _CURVE_ORDER // 2
 
     def to_low_s(self) -> "EcdsaSignature":
-        """Return the equivalent signature whose s is in the lower half of its range."""
+        """Return the equivalent signature with s in the lower half of its range."""
         if self.has_low_s:
             return self
         return EcdsaSignature(self.r, _CURVE_ORDER - self.s, 1 - self.parity)
 
     def recover_address(self, digest: bytes) -> Address | None:
-        """Recover the address that signed a digest, or None if the signature is invalid."""
+        """Recover the address that signed a digest, or return None if the signature is invalid."""
         # Imported here, because these modules load slowly and commands that only read verify no
         # signatures.
         from eth_keys.datatypes import Signature  # noqa: PLC0415
@@ -129,7 +129,7 @@ def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Addr
 def normalize_statement_signature(
     raw_signature: bytes, digest: Hash, address: Address
 ) -> bytes | None:
-    """Normalise the signature if this account signed this digest, else return None.
+    """Return a normalised copy of this account's signature, or None if it is invalid.
 
     Some wallets return the parity of the point instead of 27 or 28.
     """
@@ -142,14 +142,14 @@ def normalize_statement_signature(
 
 
 def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
-    """Return the payload of a type 2 transaction; its Keccak-256 hash is what gets signed."""
+    """Return a type 2 transaction's payload, whose Keccak-256 hash is signed."""
     return _TRANSACTION_TYPE + encode_rlp_list(_encode_transaction_fields(transaction))
 
 
 def assemble_signed_transaction(
     transaction: TransactionRequest, signature: EcdsaSignature, address: Address
 ) -> SignedBytes:
-    """Combine a transaction and its signature into signed bytes.
+    """Combine a transaction and its signature to signed bytes.
 
     Raises:
         WrongSignatureError: the signature is by another account, or has a high s.
@@ -167,7 +167,9 @@ def assemble_signed_transaction(
 def verify_signed_transaction(
     raw_transaction: bytes, request: TransactionRequest, address: Address
 ) -> SignedBytes:
-    """Verify that this account signed exactly the requested transaction; return its signed bytes.
+    """Verify that this account signed exactly the requested transaction.
+
+    The signed bytes are returned.
 
     Raises:
         WrongSignatureError: the bytes differ from the request; the message names the fields.
@@ -235,7 +237,7 @@ def _encode_transaction_fields(transaction: TransactionRequest) -> list[bytes]:
 
 
 def _get_field_contents(transaction: TransactionRequest) -> list[bytes]:
-    """Return the bytes of each field of a transaction, in the order of EIP-1559."""
+    """Return the bytes of each transaction field, in the order of EIP-1559."""
     field_numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),

@@ -1,4 +1,4 @@
-"""Interface of signing keys: statements (role signer) and transactions (role transmitter)."""
+"""Interface of signing keys, for statements (role signer) and transactions (role transmitter)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -9,18 +9,18 @@ from oracle.signing.typed_data import Domain, SignableStatement
 
 
 class SignerRefusedError(TransientError):
-    """The signer refused the request by policy, or does not know the key or the caller.
+    """The signer refused the request by policy, or because it does not know the key or caller.
 
     A retry helps only after an operator has changed the signer's configuration.
     """
 
 
 class WrongSignatureError(FatalError):
-    """The signer returned a wrong signature; it is discarded, and the signer is not trusted."""
+    """The signer returned a wrong signature, which is discarded; the signer is not trusted."""
 
 
 class Fees(NamedTuple):
-    """The maximum fee per unit of gas and the priority fee within it, both in wei."""
+    """The maximum fee per gas, and the priority fee included in it, both in wei."""
 
     max_fee: int
     tip: int
@@ -28,7 +28,7 @@ class Fees(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequest:
-    """A transaction to be signed, whose value is 0; `to` is None for a deployment."""
+    """A transaction to sign, with the value 0; `to` is None for a deployment."""
 
     chain_id: int
     nonce: int
@@ -40,14 +40,14 @@ class TransactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class SignedBytes:
-    """A signed transaction for `eth_sendRawTransaction`, and its hash."""
+    """The bytes of a signed transaction for `eth_sendRawTransaction`, and its hash."""
 
     raw: bytes
     hash: Hash
 
 
 class Signer(Protocol):
-    """Signer of one account; the key may be stored in a file, in a KMS or on another host.
+    """Signer of one account; the key may be in a file, in a KMS or on another host.
 
     An implementation verifies each result before it returns the result: it recovers the address
     from the locally computed digest, requires a low s, and compares every field of a transaction
@@ -59,10 +59,10 @@ class Signer(Protocol):
 
     @property
     def address(self) -> Address:
-        """Return the address of the key, in lower case."""
+        """Return the key's address, in lower case."""
 
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
-        """Sign a report or an answer (EIP-712); return 65 bytes: r, s and v (27 or 28).
+        """Sign a report or an answer (EIP-712), and return 65 bytes: r, s and v (27 or 28).
 
         Raises:
             TransientError: the signer did not respond; the statement may have been signed.

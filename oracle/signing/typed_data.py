@@ -1,4 +1,4 @@
-"""EIP-712 data of reports, objections, answers and requests for notices.
+"""EIP-712 data of reports, objections, answers and notice requests.
 
 Reports and objections are hashed as in RootRounds.sol and Objections.sol.
 """
@@ -35,7 +35,7 @@ MAX_TTL_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """EIP-712 domain: the contract and chain for which a signature is valid."""
+    """EIP-712 domain: the contract and the chain that a signature is valid for."""
 
     chain_id: int
     contract: Address
@@ -43,7 +43,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class ReportStatement:
-    """A report of one round, under the configuration `config`.
+    """A report for one round, under the configuration `config`.
 
     `prev` is the root of the previous round, or zero if there is no such round or its root was
     withdrawn. `as_of` is a block number, and `root` is the Merkle root over the leaves of all
@@ -59,13 +59,13 @@ class ReportStatement:
     root: Hash
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the EIP-712 digest of the report to sign for this domain."""
+        """Compute the EIP-712 digest to sign for a report in this domain."""
         return _hash_typed_data(build_typed_data(self, domain))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectionStatement:
-    """An objection that a node signs, with its fields in the order of the contract's struct.
+    """An objection to be signed by a node, with fields in the order of the contract's struct.
 
     `due_since` is the time since which the kickout is due, and identifies the kickout. `deadline`
     is the latest block time at which the contract accepts the objection. Both are unix seconds.
@@ -79,13 +79,13 @@ class ObjectionStatement:
     deadline: int
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the EIP-712 digest of the objection to sign for this domain."""
+        """Compute the EIP-712 digest to sign for an objection in this domain."""
         return _hash_typed_data(build_objection_typed_data(self, domain))
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerStatement:
-    """A reporter's answer to the objections to one kickout; no contract reads answers.
+    """A reporter's answer to the objections to a kickout, which no contract reads.
 
     `answered_at` is in unix seconds. If there are several answers to one kickout, the last one
     counts.
@@ -98,7 +98,7 @@ class AnswerStatement:
     answered_at: int
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the EIP-712 digest to sign, in the domain of the objections contract."""
+        """Compute the EIP-712 digest to sign, in the objections contract's domain."""
         return _hash_typed_data(build_typed_data(self, domain))
 
 
@@ -108,7 +108,7 @@ SignableStatement = ReportStatement | AnswerStatement
 
 @dataclass(frozen=True, slots=True)
 class NoticeRequest:
-    """A node's signed request to subscribe to its notices, to list subscriptions, or to end one.
+    """A node's signed request to subscribe to notices, list subscriptions, or end one.
 
     `service` is the URL of the service's web pages. `target` is the mail address or URL of a new
     subscription, or the id of the subscription to end. `kinds` is comma-separated. `nonce` must be
@@ -125,12 +125,12 @@ class NoticeRequest:
     kinds: str = ""
 
     def compute_digest(self, chain_id: int) -> Hash:
-        """Return the EIP-712 digest of the request to sign for this chain."""
+        """Compute the EIP-712 digest to sign for a request on this chain."""
         return _hash_typed_data(build_notice_request_typed_data(self, chain_id))
 
 
 def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, Any]:
-    """Return the statement as EIP-712 data, for signers that require the full data."""
+    """Build the statement as EIP-712 data, for signers that need the full data."""
     if isinstance(statement, AnswerStatement):
         message = {
             "node": statement.node,
@@ -165,7 +165,7 @@ def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, 
 
 
 def build_objection_typed_data(statement: ObjectionStatement, domain: Domain) -> dict[str, Any]:
-    """Return the objection as EIP-712 data, for wallets to show and sign."""
+    """Build the objection as EIP-712 data, for wallets to show and sign."""
     message = {
         "node": statement.node,
         "dueSince": statement.due_since,
@@ -197,7 +197,7 @@ def _build_objections_typed_data(
 
 
 def build_notice_request_typed_data(request: NoticeRequest, chain_id: int) -> dict[str, Any]:
-    """Return the request as EIP-712 data, for wallets to show and sign."""
+    """Build the request as EIP-712 data, for wallets to show and sign."""
     return {
         "types": {
             "EIP712Domain": _parse_type_members(_NOTICES_DOMAIN_TYPE),

@@ -228,7 +228,7 @@ _NODE_GAUGES = (_QOS, _RELIABILITY, _EXCLUDED)
 
 
 def publish_node_metrics(scores_by_node: Mapping[Address, NodeScores], omitted_count: int) -> None:
-    """Set the series of these members, and remove the series of all other nodes.
+    """Set the metric series of these members, and remove those of all other nodes.
 
     `omitted_count` is the number of members without series.
     """

@@ -1,4 +1,4 @@
-"""Metrics of coverage, audits and comparisons of data (docs/reference/metrics.md)."""
+"""Metrics of coverage, audits and data comparisons (docs/reference/metrics.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,7 +75,7 @@ STATE_SAMPLES = Counter(
 
 @dataclass(frozen=True, slots=True)
 class IntegrityStatistics:
-    """Statistics of data integrity, counted from the database."""
+    """Statistics of data integrity, computed from the database."""
 
     block_count_by_level: Mapping[VerificationLevel, int] = field(default_factory=dict)
     audited_blocks: int = 0

@@ -1,4 +1,4 @@
-"""Declares all events of the log, each with its meaning, its effect and the action to take.
+"""Declares all log events, each with its meaning, its effect and the action to take.
 
 A test compares this list with the log calls in the code, and `make reference` generates
 docs/reference/log-events.md from it.

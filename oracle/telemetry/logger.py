@@ -1,4 +1,4 @@
-"""The logger of all packages, and the import of structlog without rich.
+"""The logger used by all packages, and the import of structlog without rich.
 
 structlog imports rich if it is installed, which takes longer than structlog itself. structlog uses
 rich for tracebacks, which `logging_setup` formats itself, as plain text.
@@ -25,7 +25,10 @@ def get_logger() -> "FilteringBoundLogger":
 
 
 def import_structlog_without_rich() -> None:
-    """Import structlog as if rich were not installed, unless either is already imported."""
+    """Import structlog as if rich were not installed.
+
+    Nothing is changed if either is already imported.
+    """
     if _STRUCTLOG in sys.modules or _RICH in sys.modules:
         return
     # Importing a module that is None in `sys.modules` raises ImportError.

@@ -1,4 +1,4 @@
-"""Writes the log as readable text on a terminal and as JSON otherwise, both without secrets.
+"""Writes the log without secrets, as readable text on a terminal and as JSON otherwise.
 
 Every line passes through `_redact_event`, which replaces the value of a field whose name means a
 secret, and redacts all other texts by `safe_text`.
@@ -26,7 +26,7 @@ _SECRET_NAME = re.compile(
 
 
 def configure_logging(log_format: str, level: str, stream: TextIO | None = None) -> None:
-    """Send the daemon's log lines and the libraries' warnings to `stream` or stderr.
+    """Send the daemon's log and the libraries' warnings to `stream`, by default to stderr.
 
     `log_format` is auto, json or text; `level` is debug, info, warning or error.
     """
@@ -52,7 +52,7 @@ def configure_logging(log_format: str, level: str, stream: TextIO | None = None)
 
 
 class LogStream:
-    """A log stream that counts unwritable lines instead of raising an error.
+    """A log stream that counts lines it cannot write instead of raising an error.
 
     The daemon continues if the disk of its log is full, because its work does not depend on the
     log. The next line that can be written is preceded by the number of lost lines. A broken pipe
@@ -72,7 +72,7 @@ class LogStream:
         return self._stream.isatty()
 
     def write(self, text: str) -> int:
-        """Write a line, or count it as lost."""
+        """Write a line, or count it as lost if writing fails."""
         with self._lock:
             try:
                 if self.lost_line_count:
@@ -88,7 +88,7 @@ class LogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing, because every line is written at once."""
+        """Do nothing, because every line is written immediately."""
 
     def _write_unbuffered(self, text: str) -> None:
         if self._file_descriptor is None:
@@ -101,7 +101,7 @@ class LogStream:
 
 
 def _get_file_descriptor(stream: TextIO) -> int | None:
-    """Return the stream's file descriptor, or None if the stream has none."""
+    """Return the stream's file descriptor, or None if it has none."""
     try:
         stream.flush()
         return stream.fileno()
@@ -112,7 +112,10 @@ def _get_file_descriptor(stream: TextIO) -> int | None:
 def _configure_library_logging(
     log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
 ) -> None:
-    """Log warnings and errors of libraries, which use stdlib logging, in the same format."""
+    """Log the warnings and errors of libraries in the same format.
+
+    Libraries use stdlib logging.
+    """
     handler = logging.StreamHandler(cast("TextIO", log_stream))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -163,16 +166,17 @@ def is_power_of_two(count: int) -> bool:
 
 
 class RepeatedWarning:
-    """Logs a repeated warning about an endpoint only at its 1st, 2nd, 4th, 8th, … occurrence."""
+    """Logs only the 1st, 2nd, 4th, 8th, … occurrence of a repeated warning about an endpoint."""
 
     def __init__(self, event: str) -> None:
         self._event = event
         self._last_warning_by_endpoint: dict[str, tuple[str, int]] = {}
 
     def warn(self, endpoint: str, reason: str, instance: str | None = None) -> None:
-        """Count the warning, and log it if it is due; `instance` is an example for the log line.
+        """Count the warning, and log it if it is due.
 
-        The count restarts if the reason differs from the endpoint's previous warning.
+        `instance` is an example for the log line. The count restarts if the reason differs from
+        the endpoint's previous warning.
         """
         last_reason, repeat_count = self._last_warning_by_endpoint.get(endpoint, ("", 0))
         repeat_count = repeat_count + 1 if last_reason == reason else 1

@@ -1,4 +1,4 @@
-"""Base metrics of the daemon, and the registry of all metrics (docs/reference/metrics.md).
+"""The daemon's base metrics, and the registry of all metrics (docs/reference/metrics.md).
 
 Metric names begin with `oracle_` and values are in base units. Labels have a bounded number of
 values, so a label never is a node, an address or a hash. Values that are not in the database are
@@ -131,13 +131,13 @@ class DispatchStatistics:
 
 
 def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
-    """Count shares (from 0 to 1) in buckets with the upper bounds `SHARE_BOUNDS`."""
+    """Count shares from 0 to 1 in buckets with the upper bounds `SHARE_BOUNDS`."""
     return BucketCounts.from_values(SHARE_BOUNDS, shares)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """Statistics counted from the database, as of one folded block.
+    """Statistics computed from the database as of one folded block.
 
     `nodes` are counts by status, `outbox` are counts by (kind, state), and `kickouts` are counts
     by state: `due`, `held` and `objected` (which are also due), and `done`. The three
@@ -161,7 +161,7 @@ class IndexStatistics:
 
 
 class _StatisticsCollector(Collector):
-    """Exports the statistics that were published last, or nothing if none were published."""
+    """Exports the last published statistics, or nothing if none were published."""
 
     def __init__(self) -> None:
         self.statistics: IndexStatistics | None = None
@@ -272,21 +272,21 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_statistics(statistics: IndexStatistics | None) -> None:
-    """Set the statistics that `/metrics` exports; None removes their series from `/metrics`."""
+    """Set the statistics exported by `/metrics`; None removes their series."""
     _COLLECTOR.statistics = statistics
 
 
 def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
-    """Set the build metric, with the rules hash that contracts and reporters compare."""
+    """Set the build metric, including the rules hash that contracts and reporters compare."""
     _BUILD.clear()
     _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
 
 def render_metrics(accept_header: str = "") -> tuple[bytes, str]:
-    """Return all metrics and their media type, without reading the database.
+    """Return all metrics as text with their media type.
 
-    If the client accepts it, as Prometheus does, the format is OpenMetrics, which has exemplars.
-    Otherwise it is the Prometheus text format.
+    The database is not read. If the client accepts it, as Prometheus does, the format is
+    OpenMetrics, which has exemplars. Otherwise it is the Prometheus text format.
     """
     encode, media_type = choose_encoder(accept_header)
     return encode(REGISTRY), media_type
@@ -299,7 +299,7 @@ def _convert_keys_to_label_tuples(counts: Mapping[str, int]) -> dict[tuple[str, 
 def build_gauge(
     name: str, description: str, labels: Sequence[str], values: Mapping[Any, float]
 ) -> Metric:
-    """Return a gauge with one sample for each tuple of label values."""
+    """Build a gauge with one sample for each tuple of label values."""
     family = GaugeMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):
         family.add_metric(label_values, value)
@@ -307,7 +307,7 @@ def build_gauge(
 
 
 def _build_histogram(name: str, description: str, bucket_counts: BucketCounts) -> Metric:
-    """Return a histogram of current values; its buckets can also decrease."""
+    """Build a histogram of current values, whose buckets can also decrease."""
     family = HistogramMetricFamily(
         name, f"Distribution of {description} over the members, 0 to 1."
     )

@@ -30,7 +30,7 @@ BUMP_BOUNDS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 class BucketCounts:
-    """The number of values in each bucket; `bounds` are the upper bounds of the buckets."""
+    """The number of values per bucket; `bounds` are the upper bounds of the buckets."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
@@ -38,7 +38,7 @@ class BucketCounts:
         self.value_sum = 0.0
 
     def add_value(self, value: float) -> None:
-        """Count one value; a negative value (because a clock was set back) counts as zero."""
+        """Count a value; a negative value, from a clock that was set back, counts as zero."""
         value = max(0.0, value)
         self._counts[bisect_left(self.bounds, value)] += 1
         self.value_sum += value
@@ -57,7 +57,7 @@ class BucketCounts:
         return copied_counts
 
     def iterate_cumulative_buckets(self) -> Iterator[tuple[str, float]]:
-        """Yield pairs (upper bound, number of values up to the bound), as Prometheus expects."""
+        """Yield each upper bound with the number of values up to it, as Prometheus expects."""
         cumulative_count = 0
         for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
             cumulative_count += count
@@ -66,7 +66,7 @@ class BucketCounts:
 
 @dataclass(frozen=True, slots=True)
 class AccountStatistics:
-    """The metrics of an account; a value that is read from an endpoint is None while unknown.
+    """The metrics of an account; a value read from an endpoint is None while unknown.
 
     `runway_seconds` is how long the balance lasts at the rate of the last day, or None if nothing
     was spent. `nonce_gap` counts the allocated nonces without a transaction, between the chain's
@@ -85,7 +85,7 @@ class AccountStatistics:
 
     @property
     def nonce_gap(self) -> int | None:
-        """Return the number of missing nonces (they block later ones), or None if unknown."""
+        """Return how many nonces are missing and block later nonces, or None if unknown."""
         if self.latest_chain_nonce is None or self.latest_chain_nonce > self.next_nonce:
             return None
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
@@ -96,7 +96,7 @@ MAX_LAG_ROUNDS = 7
 
 
 class HotSetLag(NamedTuple):
-    """The lag of the hot set's stored score words behind the last accepted round.
+    """How far the hot set's stored score words lag behind the last accepted round.
 
     `rounds_behind` is the number of newest rounds of which a word is missing, at most
     `MAX_LAG_ROUNDS`. `words_left` is the number of words that the last round would change.
@@ -127,7 +127,7 @@ class ContractStatus:
 
 @dataclass(slots=True)
 class OutboxStatistics:
-    """The outbox metrics of `/metrics`; the keys of each mapping are the labels of its metric.
+    """The outbox metrics of `/metrics`; each mapping is keyed by the labels of its metric.
 
     The first seven fields count all finished nonces since the creation of the database. `outcomes`
     are by (kind, `success` | `reverted` | `superseded` | `foreign`), and the others are by kind of
@@ -157,7 +157,7 @@ class OutboxStatistics:
     abandoned_statements: int = 0
 
     def add_finished_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
-        """Count a finished nonce, and its cost including a rollup's data fee."""
+        """Count a finished nonce and its cost, including a rollup's data fee."""
         self.outcomes[kind, outcome] += 1
         self.gas[kind] += gas_used
         self.wei[kind] += cost_wei
@@ -165,7 +165,7 @@ class OutboxStatistics:
     def add_mined_nonce(
         self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
     ) -> None:
-        """Count how long a nonce took from its allocation, and how often its fee was bumped.
+        """Count the time from a nonce's allocation to its receipt, and its fee bumps.
 
         `seconds` and `blocks` end at the receipt, and `final_seconds` at finality. A value that
         the rows do not contain is None.
@@ -178,7 +178,7 @@ class OutboxStatistics:
         self.bumps.setdefault(kind, BucketCounts(BUMP_BOUNDS)).add_value(bumps)
 
     def copy_nonce_counters(self) -> "OutboxStatistics":
-        """Return a copy with only the counts of finished nonces."""
+        """Return a copy that contains only the counts of finished nonces."""
         return OutboxStatistics(
             outcomes=Tally(self.outcomes),
             gas=Tally(self.gas),

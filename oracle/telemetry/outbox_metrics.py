@@ -1,4 +1,4 @@
-"""Metrics of sent transactions, counted from the rows of the outbox.
+"""Metrics of sent transactions, computed from the rows of the outbox.
 
 A restart does not change these metrics (docs/explanation/transactions.md#i14,
 docs/explanation/daemon.md#metrics).
@@ -253,5 +253,5 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_outbox_stats(stats: OutboxStatistics | None) -> None:
-    """Set the outbox metrics that `/metrics` exports, or remove them if `stats` is None."""
+    """Set the outbox metrics exported by `/metrics`; None removes them."""
     _COLLECTOR.stats = stats

@@ -1,4 +1,4 @@
-"""Metrics of agreement and disagreement between several reporters."""
+"""Metrics of agreement and disagreement between reporters."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Metrics of the endpoints: their state, the endpoint in use, and the chain's progress.
+"""Metrics of the endpoints' state, the endpoint in use, and the chain's progress.
 
 The label `endpoint` is the host and its position in the settings. The label has a bounded number
 of values and contains no API key.
@@ -117,7 +117,7 @@ WEBSOCKET_FAILURES = Counter(
 
 
 def init_endpoint_metrics(endpoint: str) -> None:
-    """Start the metrics of this endpoint at zero, so that alerts see the first increase."""
+    """Start an endpoint's metrics at zero, so that alerts see the first increase."""
     QUARANTINED.labels(endpoint).set(0)
     PROVEN_WRONG.labels(endpoint).set(0)
     for check in CHECKS:

@@ -1,4 +1,4 @@
-"""Redacts displayed text, by removing secrets and terminal control characters.
+"""Removes secrets and terminal control characters from displayed text.
 
 Values registered with `register_secret` are replaced, and URLs of endpoints and databases are cut
 to scheme, host and port. This module imports only fast modules, because every command uses it for
@@ -21,13 +21,16 @@ _hidden: set[str] = set()
 
 
 def register_secret(value: str) -> None:
-    """Redact this value in all later output, unless the value is blank."""
+    """Redact this value in all later output, unless it is blank."""
     if value.strip():
         _hidden.add(value)
 
 
 def find_api_keys_in_host(host: str) -> list[str]:
-    """Return the parts of a host name that look like API keys, as in some providers' names."""
+    """Return the parts of a host name that look like API keys.
+
+    Some providers put the key into the host name.
+    """
     return _TOKEN_IN_HOST.findall(host)
 
 
@@ -38,7 +41,7 @@ def redact_secrets(text: str) -> str:
 
 
 def redact_registered_secrets(text: str) -> str:
-    """Redact registered secrets in a text, in any letter case."""
+    """Redact registered secrets in a text, whatever their letter case."""
     # The set is copied, because other threads may register more secrets meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():

@@ -1,4 +1,4 @@
-"""Metrics of the daemon's health, its HTTP listeners and its notifications.
+"""Metrics of the daemon's health, HTTP listeners and notifications.
 
 There is one series for each possible health condition. A notification target is labelled by its
 name in the settings.
@@ -31,7 +31,7 @@ HEALTH_WRITE_FAILURES = Counter(
 
 
 def publish_health_metrics(health: HealthReport) -> None:
-    """Set the health metrics from a report."""
+    """Set the health metrics from a health report."""
     active_conditions = set(health.conditions)
     for condition in Condition:
         HEALTH_CONDITION.labels(condition.key).set(condition in active_conditions)
@@ -59,7 +59,7 @@ HTTP_REFUSED = Counter(
 
 
 def get_refusal_counters(listener: str) -> Mapping[RefusalReason, Counter]:
-    """Return a listener's counters of refusals by reason, each of which starts at zero."""
+    """Return a listener's refusal counters by reason, each starting at zero."""
     return {reason: HTTP_REFUSED.labels(listener, reason) for reason in get_args(RefusalReason)}
 
 
@@ -84,7 +84,7 @@ NOTIFY_WAITING = Gauge(
 
 
 def init_target_metrics(target: str) -> None:
-    """Start the metrics of a target at zero, so that alerts see the first increase."""
+    """Start a target's metrics at zero, so that alerts see the first increase."""
     NOTIFY_SENT.labels(target)
     NOTIFY_FAILED.labels(target)
     NOTIFY_WAITING.labels(target)

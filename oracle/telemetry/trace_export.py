@@ -27,13 +27,13 @@ _MAX_INTEGER = 2**63 - 1
 
 
 class _RecordedTraceIds(RandomIdGenerator):
-    """Gives each exported trace its recorded id; several threads export traces."""
+    """Assigns each exported trace its recorded id; several threads export traces."""
 
     def __init__(self) -> None:
         self._thread_values = threading.local()
 
     def set_next_trace_id(self, trace_id: int) -> None:
-        """Set the id of the next root span that this thread exports."""
+        """Set the trace id of the next root span that this thread exports."""
         self._thread_values.trace_id = trace_id
 
     @override
@@ -87,7 +87,7 @@ def _end_span(otel_span: Traced, span: TraceSpan) -> None:
 
 
 def _convert_to_attribute(value: object) -> bool | int | float | str:
-    """Convert a value to a type that OTLP supports, with secrets redacted."""
+    """Convert a value to a type that OTLP supports, and redact secrets."""
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int):

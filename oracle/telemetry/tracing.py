@@ -1,4 +1,4 @@
-"""Records trace spans of the daemon's steps, if an exporter is set.
+"""Records trace spans of the daemon's steps if an exporter is set.
 
 `[tracing]` sets the exporter, which is in `trace_export.py`. The trace of a tick without work is
 discarded, because there are many such ticks per second.
@@ -21,7 +21,7 @@ SpanAttributes = Mapping[str, object]
 
 @dataclass(slots=True)
 class TraceSpan:
-    """One timed piece of work; times are unix nanoseconds, and a root span has no `parent`.
+    """A timed piece of work; times are unix nanoseconds, and a root span has no `parent`.
 
     `trace_id` is the id under which a root span is exported, or 0 if nothing is exported. `error`
     is the exception that ended the work, without secrets. A span is idle if there was no work to
@@ -38,13 +38,13 @@ class TraceSpan:
     trace_id: int = 0
 
     def build_exemplar(self) -> dict[str, str] | None:
-        """Return the labels that lead from a metric to this trace, or None if it is discarded."""
+        """Return the labels that link a metric to this trace, or None if it is discarded."""
         if self.is_idle or not self.trace_id:
             return None
         return {"trace_id": f"{self.trace_id:032x}"}
 
     def record_result(self, attributes: SpanAttributes | None) -> None:
-        """Record the attributes of the result; None means that there was no work."""
+        """Record attributes of the result; None means that no work was done."""
         self.is_idle = attributes is None
         self.attributes.update(attributes or {})
 
@@ -53,7 +53,7 @@ Exporter = Callable[[Sequence[TraceSpan]], None]
 
 
 class _ThreadSpans(threading.local):
-    """The open spans of one thread, outermost first, and all spans of its current trace."""
+    """A thread's open spans, outermost first, and all spans of its current trace."""
 
     def __init__(self) -> None:
         self.open_spans: list[TraceSpan] = []
@@ -61,7 +61,7 @@ class _ThreadSpans(threading.local):
 
 
 class _TracingState:
-    """The exporter, which receives complete traces one at a time, and the spans in progress."""
+    """The exporter, which receives one complete trace at a time, and the open spans."""
 
     def __init__(self) -> None:
         self.exporter: Exporter | None = None
@@ -72,13 +72,13 @@ _state = _TracingState()
 
 
 def set_span_exporter(exporter: Exporter | None) -> None:
-    """Set the exporter of spans, or stop recording spans if it is None."""
+    """Set the exporter of spans; None stops the recording of spans."""
     _state.exporter = exporter
 
 
 @contextmanager
 def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
-    """Time a piece of work, as a child of the span that is open in this thread."""
+    """Time a piece of work as a child of the span that is open in this thread."""
     if _state.exporter is None:
         yield TraceSpan(name, None, attributes, 0)
         return
@@ -103,7 +103,7 @@ def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
 
 
 def _export_trace(thread_spans: _ThreadSpans) -> None:
-    """Export the finished trace, unless it was idle."""
+    """Export the finished trace unless it was idle."""
     trace_spans, thread_spans.recorded_spans = thread_spans.recorded_spans, []
     exporter = _state.exporter
     if exporter is not None and not (trace_spans[0].is_idle and trace_spans[0].error is None):

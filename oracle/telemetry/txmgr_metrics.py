@@ -1,4 +1,4 @@
-"""Metrics of sending that are not in the database: fees, broadcasts and reorgs.
+"""Metrics of sending that the database does not contain: fees, broadcasts and reorgs.
 
 Values that can be counted from the outbox are in `outbox_metrics.py`, because a restart would
 reset them if they were counted here.

@@ -4,7 +4,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 
 class ActivityBucket(TypedDict):
-    """The number of scores and of timeouts in one part of the time span."""
+    """The number of scores and timeouts in one part of the time span."""
 
     since: int
     """Block time at which this part of the span begins, in unix seconds, included."""
@@ -13,7 +13,7 @@ class ActivityBucket(TypedDict):
 
 
 class AnnouncedRules(TypedDict):
-    """The complete text of some rules."""
+    """The complete text of announced rules."""
 
     as_of: "AsOf"
     rules_hash: str
@@ -71,14 +71,14 @@ class BlockView(TypedDict):
 
 
 class BundleAnswer(TypedDict):
-    """A node's leaf in a round, and all data that is needed to verify the leaf."""
+    """A node's leaf in a round, and all data needed to verify the leaf."""
 
     as_of: "AsOf"
     bundle: "EvidenceBundle"
 
 
 class BundleConfiguration(TypedDict):
-    """The configuration under which a round was signed; `config` of the round is its digest."""
+    """The configuration that a round was signed under; the round's `config` is its digest."""
 
     config_count: int
     """Number of the contract's configuration, counted from its deployment."""
@@ -100,7 +100,7 @@ class BundleLog(TypedDict):
 
 
 class BundleObjection(TypedDict):
-    """An objection, and the statement that the node signed if it was posted to this reporter."""
+    """An objection, and the node's signed statement if it was posted to this reporter."""
 
     node: str
     seq: int
@@ -137,7 +137,7 @@ class BundleObjection(TypedDict):
 
 
 class BundlePosition(TypedDict):
-    """The position of an event on the chain."""
+    """The position of an event in the chain."""
 
     block: int
     tx: int
@@ -146,7 +146,7 @@ class BundlePosition(TypedDict):
 
 
 class BundleRound(TypedDict):
-    """The report of a round as it was signed, and the signatures that this host has."""
+    """The signed report of a round, and the signatures stored on this host."""
 
     chain_id: int
     contract: str
@@ -169,7 +169,7 @@ class BundleRound(TypedDict):
 
 
 class BundleScore(TypedDict):
-    """A score that counts in the round, with the same fields as in the kickout evidence."""
+    """A score that counts in the round, with the same fields as in kickout evidence."""
 
     seq: int
     task: str
@@ -217,7 +217,7 @@ class ContractKickout(TypedDict):
 
 
 class DownloadView(TypedDict):
-    """A request that a node should download a model; times are in unix seconds."""
+    """A request to a node to download a model; times are in unix seconds."""
 
     model: str
     requested_at: int
@@ -286,7 +286,7 @@ class DrawnAgain(TypedDict):
 
 
 class DrawnGpu(TypedDict):
-    """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
+    """The group of nodes with one GPU model that a legacy policy draws before the nodes."""
 
     name: str
     vram: int
@@ -306,7 +306,7 @@ class DrawnNode(TypedDict):
 
 
 class DueKickout(TypedDict):
-    """A node whose kickout is due, and the reason why its accusation is delayed, if it is."""
+    """A node whose kickout is due, and why its accusation is delayed, if it is."""
 
     node: str
     due_since: "LogPlace | None"
@@ -318,7 +318,10 @@ class DueKickout(TypedDict):
 
 
 class EarningView(TypedDict):
-    """A node's earnings from a task, in the token's smallest unit: all or part of the fee."""
+    """A node's earnings from a task, which are all or part of the fee.
+
+    Amounts are in the token's smallest unit.
+    """
 
     paid: str
     fee: str
@@ -330,7 +333,7 @@ class EarningView(TypedDict):
 
 
 class EvidenceBundle(TypedDict):
-    """A node's leaf in a round, and the data from which its scores are computed."""
+    """A node's leaf in a round, and the data that its scores are computed from."""
 
     bundle_version: int
     node: str
@@ -353,7 +356,7 @@ class EvidenceBundle(TypedDict):
 
 
 class ExplanationAnswer(TypedDict):
-    """All numbers from which a score is computed, each with its log."""
+    """All numbers that a score is computed from, each with its log."""
 
     as_of: "AsOf"
     explanation: "NodeExplanation"
@@ -361,7 +364,7 @@ class ExplanationAnswer(TypedDict):
 
 
 class FeedEvent(TypedDict):
-    """An event of the stream; `kind` is its name there."""
+    """An event of the stream; `kind` is the event's name in the stream."""
 
     kind: str
     """timed_out, recovered, joined, paused, resumed, left, kickout_due, kickout_accused, kickout_executed, incident_began, incident_over, rules_announced, rules_cancelled, rules_set, report_accepted, reorg, halted, halt_cleared."""
@@ -391,7 +394,7 @@ class GpuSpeed(TypedDict):
 
 
 class GroupAnswer(TypedDict):
-    """A group, open or closed; the newest group if the chain used its key twice."""
+    """An open or closed group; the newest group if the chain used its key twice."""
 
     as_of: "AsOf"
     group: str
@@ -432,7 +435,7 @@ class GroupFellow(TypedDict):
 
 
 class HealthView(TypedDict):
-    """The oracle's health as a single status, and the conditions that are active."""
+    """The oracle's health as a single status, and the active conditions."""
 
     status: Literal["well", "attention", "down"]
     """`well`: no condition is active. `attention`: a condition is active, but work continues. `down`: a condition stops all work, or no daemon runs while the index is behind."""
@@ -518,7 +521,7 @@ class KickoutInterval(TypedDict):
 
 
 class KickoutOutlook(TypedDict):
-    """The forecast of a kickout if the next scores equal the mean of the last scores."""
+    """A forecast of a node's kickout if its next scores equal its recent mean score."""
 
     scores: int
     """Number of scored tasks until the kickout is due; 0 if it is due now."""
@@ -584,7 +587,7 @@ class KickoutRecord(TypedDict):
 
 
 class LaneOnChain(TypedDict):
-    """The lane of the node in the last round that was accepted up to the explained block."""
+    """The node's lane in the last round that was accepted up to the explained block."""
 
     seat: int
     """Index of the node's leaf in the tree of the round."""
@@ -608,7 +611,7 @@ class LastRound(TypedDict):
 
 
 class LeafPieceEntry(TypedDict):
-    """The hashes of one piece of the leaves of a round."""
+    """The hashes of one piece of a round's leaves."""
 
     index: int
     """Number of the piece, from 0. A piece contains the leaves of up to 8,192 seats, from seat 8,192 * `index` on."""
@@ -626,7 +629,7 @@ class LeafPieceEntry(TypedDict):
 
 
 class LeafPieces(TypedDict):
-    """The pieces into which the leaves of a root are divided."""
+    """The pieces that the leaves of a root are divided into."""
 
     root: str
     as_of_hash: str
@@ -636,14 +639,14 @@ class LeafPieces(TypedDict):
 
 
 class LeavesAnswer(TypedDict):
-    """The hashes of the pieces of a round or report, by which the pieces can be verified."""
+    """The piece hashes of a round or report, against which each piece can be verified."""
 
     as_of: "AsOf"
     leaves: "LeafPieces"
 
 
 class LegacyRounds(TypedDict):
-    """The ranks and scores of all nodes in both rounds of a legacy task."""
+    """The ranks and scores of all nodes in the two rounds of a legacy task."""
 
     task: str
     nodes: list["RoundPart"]
@@ -652,7 +655,7 @@ class LegacyRounds(TypedDict):
 
 
 class LegacyScore(TypedDict):
-    """A node's score in the window of legacy rules; R, P, B and Q are null for a non-member."""
+    """A node's score in the window of legacy rules; R, P, B and Q are null for non-members."""
 
     window: int | str
     window_began: int | str
@@ -688,7 +691,7 @@ class LogPlace(TypedDict):
 
 
 class MissedDraws(TypedDict):
-    """The number of draws for which a node was not eligible for the same reason."""
+    """The number of draws in which a node was not a candidate for the same reason."""
 
     reason: "IneligibilityReason"
     """Why the node was not a candidate. `models_not_on_disk`: the drawn node has models on its disk that this node lacks."""
@@ -741,7 +744,7 @@ class NodeAdvice(TypedDict):
 
 
 class NodeEntry(TypedDict):
-    """A node as of a block: one row of the list of nodes."""
+    """A node as of a block, as an entry in a list of nodes."""
 
     place: int | None
     """Place of the node by QoS, from 1; null if the node has no QoS."""
@@ -793,7 +796,7 @@ class NodeEntry(TypedDict):
 
 
 class NodeExplanation(TypedDict):
-    """All numbers from which a node's score is computed, each with the log it comes from."""
+    """All numbers that a node's score is computed from, each with its source log."""
 
     row: "NodeEntry"
     """The node's row in the list of nodes, as of this block."""
@@ -826,7 +829,7 @@ class NodeExplanation(TypedDict):
 
 
 class NodeHistory(TypedDict):
-    """QoS, long-term score and H of a node over time."""
+    """The QoS, long-term score and reliability (H) of a node over time."""
 
     as_of: "AsOf"
     node: str
@@ -894,7 +897,7 @@ class NodeMoney(TypedDict):
 
 
 class NodeObjections(TypedDict):
-    """The objections of a node, newest first, and those that were posted to this reporter."""
+    """The objections of a node, newest first, and the objections posted to this reporter."""
 
     as_of: "AsOf"
     objections: list["ObjectionEntry"]
@@ -930,7 +933,7 @@ class NodePast(TypedDict):
 
 
 class NodePreviewView(TypedDict):
-    """A node under the rules in force, and under one of the other rule sets."""
+    """A node under the rules in force and under one other rule set."""
 
     rules: str
     """Hash of the announced rules, or name of the shadow set."""
@@ -952,7 +955,7 @@ class NodePreviews(TypedDict):
 
 
 class NodeProofDetail(TypedDict):
-    """A leaf of a round, and the hashes that lead from it to the round's root."""
+    """A leaf of a round, and the hashes on its path to the round's root."""
 
     address: str
     """Address about which the proof makes a statement."""
@@ -968,7 +971,7 @@ class NodeProofDetail(TypedDict):
 
 
 class NodeUnderRules(TypedDict):
-    """The rank and the QoS of a node under the rules in force, and under other rules."""
+    """The rank and QoS of a node under the rules in force and under other rules."""
 
     node: str
     rank_now: int | None
@@ -1026,7 +1029,7 @@ class ObjectionAccepted(TypedDict):
 
 
 class ObjectionDelayEntry(TypedDict):
-    """An objection, or time left to object, for which this reporter delays an accusation."""
+    """The reason why this reporter delays an accusation: an objection, or time left to object."""
 
     reason: str
     until: int | None
@@ -1038,7 +1041,7 @@ class ObjectionDelayEntry(TypedDict):
 
 
 class ObjectionEntry(TypedDict):
-    """An objection of a node to its kickout, its automatic check, and this reporter's answer."""
+    """A node's objection to its kickout, its automatic check, and this reporter's answer."""
 
     node: str
     seq: int
@@ -1093,7 +1096,7 @@ class OnChainScore(TypedDict):
 
 
 class Origin(TypedDict):
-    """The source of an event: a log of the chain, or a row of a feed, which has no proof."""
+    """The source of an event: a log on chain, or a feed row, which has no proof."""
 
     block: int
     log: int | None
@@ -1112,7 +1115,7 @@ class OutboxCount(TypedDict):
 
 
 class OwnSubscriptions(TypedDict):
-    """The subscriptions of one node, and the secret of the webhook that was just registered."""
+    """A node's subscriptions, and the secret of a webhook that was just registered."""
 
     subscriptions: list["SubscriptionView"]
     created: str | None
@@ -1148,7 +1151,7 @@ class PastEvent(TypedDict):
 
 
 class PostedEntry(TypedDict):
-    """An objection that was posted to this reporter, and its state."""
+    """An objection that was posted to this reporter, with its state."""
 
     seq: int
     due_since: int
@@ -1164,7 +1167,7 @@ PostedState = Literal["waiting", "sent", "on_chain", "ended"]
 
 
 class Problem(TypedDict):
-    """A problem document, with the reason why a request has no answer."""
+    """A problem document, which explains why a request has no answer."""
 
     type: str
     title: str
@@ -1218,7 +1221,7 @@ class ProofLeaf(TypedDict):
 
 
 class ProofSummary(TypedDict):
-    """The signed data of a round, which tie its root to one chain and contract."""
+    """The signed data of a round, which bind its root to one chain and contract."""
 
     chain_id: int
     oracle: str
@@ -1262,7 +1265,7 @@ class PublicStatus(TypedDict):
 
 
 class QosIntervalView(TypedDict):
-    """The 90 % interval of a QoS, given the number of scores in its mean.
+    """The 90 % interval of a QoS, based on the number of scores in its mean.
 
     The interval takes half a millisecond to compute, so rows of lists do not have it.
     """
@@ -1272,7 +1275,7 @@ class QosIntervalView(TypedDict):
 
 
 class RankLoss(TypedDict):
-    """The cost of a rank for a node, summed over all groups in which the node had this rank."""
+    """The fees that a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None
     """Rank of the node's answers; null for tasks in which the node was not ranked."""
@@ -1303,7 +1306,7 @@ class ReliabilityChangeView(TypedDict):
 
 
 class ReliabilityView(TypedDict):
-    """The reliability H, which is `base` at the time `since` and recovers from then on."""
+    """The reliability H: its value `base` at the time `since`, from which it recovers."""
 
     base: str
     since: int
@@ -1374,7 +1377,7 @@ class RoundPage(TypedDict):
 
 
 class RoundPart(TypedDict):
-    """The ranks and scores of one node in both rounds of a legacy task."""
+    """The ranks and scores of one node in the two rounds of a legacy task."""
 
     node: str
     round: int
@@ -1391,7 +1394,7 @@ class RoundRank(TypedDict):
 
 
 class RuleDifference(TypedDict):
-    """A rule that a rules change of the contract sets to another value."""
+    """A rule to which a rules change of the contract gives another value."""
 
     name: str
     before: str | None
@@ -1401,7 +1404,7 @@ class RuleDifference(TypedDict):
 
 
 class RuleEntry(TypedDict):
-    """One rule, with its value in force and its published value."""
+    """A rule with its value in force and its published value."""
 
     name: str
     value: str | None
@@ -1420,7 +1423,7 @@ class RuleSetView(TypedDict):
 
 
 class RulesAnswer(TypedDict):
-    """The rule set by which all scores in the index were computed."""
+    """The rule set that all scores in the index were computed with."""
 
     as_of: "AsOf"
     name: str
@@ -1557,7 +1560,7 @@ class ScoreView(TypedDict):
 
 
 class SelectionAnswer(TypedDict):
-    """The candidates for a task as of the cursor, and the other members; no node is drawn."""
+    """The candidates for a task as of the cursor, and the ineligible members; no node is drawn."""
 
     as_of: "AsOf"
     policy: str
@@ -1582,7 +1585,7 @@ class SelectionAnswer(TypedDict):
 
 
 class SentLane(TypedDict):
-    """The lane of the node in the report whose as-of block is the explained block."""
+    """The node's lane in the report whose as-of block is the explained block."""
 
     block: int
     log: int | None
@@ -1623,7 +1626,7 @@ class SignedObjection(TypedDict):
 
 
 class SignedRound(TypedDict):
-    """The statement of a signer about an accepted round, if it signed one."""
+    """Whether a signer signed an accepted round, and with which root."""
 
     round: int
     state: "SignatureState"
@@ -1631,7 +1634,7 @@ class SignedRound(TypedDict):
 
 
 class SignerEntry(TypedDict):
-    """A signer of the contract, and what it signed for the newest rounds."""
+    """A signer of the contract, and its signatures for the newest rounds."""
 
     signer: str
     rounds: list["SignedRound"]
@@ -1652,7 +1655,7 @@ class SignersAnswer(TypedDict):
 
 
 class SubscriptionForm(TypedDict):
-    """The data for writing a request; the client signs `typed_data` with its own `message`."""
+    """The data for a request; the client signs `typed_data` with its own `message`."""
 
     service: str
     channels: list[str]
@@ -1682,7 +1685,7 @@ class SubscriptionRequest(TypedDict):
 
 
 class SubscriptionView(TypedDict):
-    """A subscription without its address."""
+    """A subscription, without the address that receives the notices."""
 
     id: str
     channel: str
@@ -1696,7 +1699,7 @@ class SubscriptionView(TypedDict):
 
 
 class TaskAnswer(TypedDict):
-    """A task: its requirements, its node, its ending and its score."""
+    """A task with its requirements, node, ending and score."""
 
     as_of: "AsOf"
     task: str
@@ -1739,7 +1742,7 @@ TaskKind = Literal["sd", "llm", "sd_ft"]
 
 
 class TaskMoment(TypedDict):
-    """A step in the life of a task."""
+    """An event in the life of a task."""
 
     what: str
     time: int | None
@@ -1748,7 +1751,7 @@ class TaskMoment(TypedDict):
 
 
 class TaskRequirements(TypedDict):
-    """A task and its requirements; a requirement is null if the creator did not specify it."""
+    """A task and its requirements; a requirement is null if the creator set none."""
 
     task: str
     creator: str | None
@@ -1777,7 +1780,7 @@ class Waiting(TypedDict):
 
 
 class WantedTask(TypedDict):
-    """The requirements of a task: the fields of `task_created`, all of them optional.
+    """The requirements of a task: the fields of `task_created`, all optional.
 
     See docs/reference/events-and-jsonl.md.
     """
@@ -1808,7 +1811,7 @@ class WeightedCandidate(TypedDict):
 
 
 class WhatIf(TypedDict):
-    """The QoS, fees and rank of a node as it is, and after single changes."""
+    """The current QoS, fees and rank of a node, and those after each single change."""
 
     groups: int
     """Number of groups that were ranked again."""
@@ -1823,7 +1826,7 @@ class WhatIf(TypedDict):
 
 
 class WhatIfRow(TypedDict):
-    """The QoS, fees and rank of a node after one change."""
+    """The QoS, fees and rank that a node would have after one change."""
 
     change: Literal["as_it_is", "one_timeout_fewer", "faster", "another_gpu"]
     """The condition that differs. `faster`: each answer of the node takes four fifths of its time. `another_gpu`: each answer takes its time multiplied by `gpu.time_ratio`."""
@@ -1842,7 +1845,7 @@ class WhatIfRow(TypedDict):
 
 
 class WorkShare(TypedDict):
-    """A node's expected and actual share of the network's last draws."""
+    """A node's expected and actual share of the network's recent draws."""
 
     draws: int
     """Number of draws that were examined: the newest ones, at most 500."""

@@ -17,7 +17,7 @@ class Operations:
         self._request = request
 
     def network(self, *, span: Literal["1h", "24h", "7d"] | None = None) -> models.NetworkAnswer:
-        """Return totals, score distribution, activity, and open actions for the operator."""
+        """Return the network's totals, score distribution, activity and open operator actions."""
         response: models.NetworkAnswer = self._request(
             "GET", "/v1/network", {}, {"span": span}, None
         )
@@ -57,7 +57,7 @@ class Operations:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> models.NodePage:
-        """Return all nodes in order, in pages.
+        """Return all nodes in pages, in the requested order.
 
         As of one block, the pages repeat no node and omit none; `moved` means that the block has
         changed since the previous page.
@@ -80,21 +80,21 @@ class Operations:
         return response
 
     def node(self, node: str) -> models.NodeView:
-        """Return one node: computed and on-chain score, rank, margins to exclusion and kickout."""
+        """Return one node: its scores, rank, and margins to exclusion and kickout."""
         response: models.NodeView = self._request(
             "GET", "/v1/nodes/{node}", {"node": node}, {}, None
         )
         return response
 
     def node_advice(self, node: str) -> models.NodeAdvice:
-        """Return what is coming for a node, and what would change it."""
+        """Return what to expect for a node, and what would change it."""
         response: models.NodeAdvice = self._request(
             "GET", "/v1/nodes/{node}/advice", {"node": node}, {}, None
         )
         return response
 
     def node_rules(self, node: str) -> models.NodePreviews:
-        """Return a node under announced rules and shadow sets, and under the rules in force."""
+        """Return a node's standing under announced and shadow rules, and the rules in force."""
         response: models.NodePreviews = self._request(
             "GET", "/v1/nodes/{node}/rules", {"node": node}, {}, None
         )
@@ -108,7 +108,7 @@ class Operations:
         last: int | None = None,
         points: int | None = None,
     ) -> models.NodeHistory:
-        """Return QoS, long-term score and reliability over time, at most 2,000 points."""
+        """Return QoS, long-term score and reliability over time, with at most 2,000 points."""
         response: models.NodeHistory = self._request(
             "GET",
             "/v1/nodes/{node}/history",
@@ -119,7 +119,7 @@ class Operations:
         return response
 
     def node_past(self, node: str) -> models.NodePast:
-        """Return a node's membership, its on-chain updates, and its draws."""
+        """Return a node's membership events, on-chain updates and draws."""
         response: models.NodePast = self._request(
             "GET", "/v1/nodes/{node}/past", {"node": node}, {}, None
         )
@@ -138,7 +138,7 @@ class Operations:
         return response
 
     def node_bundle(self, node: str, *, round: int | None = None) -> models.BundleAnswer:
-        """Return everything that is needed to check a node's scores in a round elsewhere.
+        """Return all data for checking a node's scores in a round elsewhere.
 
         The page `/verify` reads it. One bundle is made at a time; other requests get 503
         meanwhile.
@@ -160,7 +160,7 @@ class Operations:
         return response
 
     def task(self, task: str) -> models.TaskAnswer:
-        """Return the history of a task, and its score."""
+        """Return the history and the score of a task."""
         response: models.TaskAnswer = self._request(
             "GET", "/v1/tasks/{task}", {"task": task}, {}, None
         )
@@ -181,7 +181,7 @@ class Operations:
         return response
 
     def round(self, number: int) -> models.RoundAnswer:
-        """Return one round with its root and signers; its leaves have a route of their own."""
+        """Return one round with its root and signers; its leaves have a separate route."""
         response: models.RoundAnswer = self._request(
             "GET", "/v1/rounds/{number}", {"number": number}, {}, None
         )
@@ -202,7 +202,7 @@ class Operations:
         return response
 
     def kickouts(self) -> models.KickoutPage:
-        """List the kickouts that are due, and the newest kickouts in the contract."""
+        """List the due kickouts, and the newest kickouts in the contract."""
         response: models.KickoutPage = self._request("GET", "/v1/kickouts", {}, {}, None)
         return response
 
@@ -222,14 +222,14 @@ class Operations:
         return response
 
     def node_objections(self, node: str) -> models.NodeObjections:
-        """List the newest fifty objections of a node, newest first."""
+        """List up to fifty objections of a node, newest first."""
         response: models.NodeObjections = self._request(
             "GET", "/v1/objections/{node}", {"node": node}, {}, None
         )
         return response
 
     def round_leaves(self, number: int) -> models.LeavesAnswer:
-        """Return the hashes that lead from the pieces of an accepted round to its root.
+        """Return the hashes that lead from an accepted round's pieces to its root.
 
         404 if the round is not one of the last 256, or was accepted before the indexing reached
         the head of the chain.
@@ -240,7 +240,7 @@ class Operations:
         return response
 
     def round_piece(self, number: int, piece: int) -> bytes:
-        """Return 8,192 leaves of an accepted round, byte for byte as they are hashed."""
+        """Return 8,192 leaves of an accepted round, exactly as they are hashed."""
         response: bytes = self._request(
             "GET",
             "/v1/rounds/{number}/leaves/{piece}",
@@ -251,7 +251,7 @@ class Operations:
         return response
 
     def report_leaves(self, period: int) -> models.LeavesAnswer:
-        """Return the hashes of the pieces of a report that this reporter cut.
+        """Return the hashes of the pieces of a report built by this reporter.
 
         The report may never be accepted, so its leaves prove nothing; `report diff` compares them
         with another reporter's. 404 if the report can no longer be accepted.
@@ -262,7 +262,7 @@ class Operations:
         return response
 
     def report_piece(self, period: int, piece: int) -> bytes:
-        """Return 8,192 leaves of a report that this reporter cut."""
+        """Return 8,192 leaves of a report built by this reporter."""
         response: bytes = self._request(
             "GET",
             "/v1/reports/{period}/leaves/{piece}",
@@ -273,7 +273,7 @@ class Operations:
         return response
 
     def draws(self, *, limit: int | None = None) -> models.DrawPage:
-        """List the active draws, and the newest inactive ones."""
+        """List the active draws, and the newest inactive draws."""
         response: models.DrawPage = self._request("GET", "/v1/draws", {}, {"limit": limit}, None)
         return response
 
@@ -306,7 +306,7 @@ class Operations:
         return response
 
     def rules_previews(self) -> models.RulesPreviews:
-        """Return what announced rules and shadow sets would change in the network."""
+        """Return how announced and shadow rules would change the network."""
         response: models.RulesPreviews = self._request("GET", "/v1/rules/previews", {}, {}, None)
         return response
 
@@ -323,12 +323,12 @@ class Operations:
         return response
 
     def select(self, body: models.WantedTask) -> models.SelectionAnswer:
-        """Return the candidates for a task with weights and probabilities; no node is drawn."""
+        """Return the candidates for a task, with weights and probabilities; no node is drawn."""
         response: models.SelectionAnswer = self._request("POST", "/v1/select", {}, {}, body)
         return response
 
     def evidence(self, node: str) -> dict[str, Any]:
-        """Return the evidence behind the newest accusation of a node.
+        """Return the evidence behind a node's newest accusation.
 
         The header `x-sha256` is the hash of the bytes.
         """
@@ -338,7 +338,7 @@ class Operations:
         return response
 
     def subscription_form(self) -> models.SubscriptionForm:
-        """Return what an owner signs to subscribe to the notices of a node."""
+        """Return the data that an owner signs to subscribe to a node's notices."""
         response: models.SubscriptionForm = self._request("GET", "/v1/subscriptions", {}, {}, None)
         return response
 

@@ -1,1 +1,1 @@
-"""The commands that only read, such as explain, replay, export, rules, nodes, status and audit."""
+"""The read-only commands, such as explain, replay, export, rules, nodes, status and audit."""

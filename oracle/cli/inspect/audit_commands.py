@@ -1,4 +1,4 @@
-"""Implements `audit relay`, which compares a relay's figures with the rows that it published."""
+"""Implements `audit relay`, which compares a relay's figures with the rows it published."""
 
 from contextlib import closing
 from pathlib import Path
@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 @audit.callback()
 def _audit_group() -> None:
-    """Make `audit` a group, although it has only one command."""
+    """Make `audit` a group although it has only one command."""
 
 
 @audit.command(epilog="Example: qos-oracle audit relay --url https://relay.crynux.io --polls 3")

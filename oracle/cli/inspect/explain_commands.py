@@ -1,4 +1,4 @@
-"""Implements `explain`, which prints why a node has its score, as a summary or in every detail.
+"""Implements `explain`, which prints why a node has its score, briefly or in full detail.
 
 The JSON result is built in queries.explanation_view, and the text of `--full` in explain_full.
 """
@@ -120,7 +120,7 @@ def explain(
 
 
 def _find_block(records: Records, block_number: int | None) -> BlockRef:
-    """Return the block with this number, or the last folded block if it is None.
+    """Return the block with this number, by default the last folded block.
 
     The chain is queried only if the header of the block is not stored.
     """
@@ -139,7 +139,7 @@ def _find_block(records: Records, block_number: int | None) -> BlockRef:
 
 
 def _load_node_ranking(records: Records, explanation: Explanation) -> NodeRanking | None:
-    """Return the ranking of all nodes at the cursor, or None for an earlier explained block."""
+    """Return the ranking of all nodes, if the explained block is the cursor's block."""
     with records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number != explanation.as_of.number:
@@ -186,7 +186,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
 
 
 def _describe_qos_interval(explanation: Explanation) -> str | None:
-    """Return the QoS interval and the number of scores as text, or None if there is none."""
+    """Describe the QoS interval and the number of scores, or return None if there are none."""
     interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None

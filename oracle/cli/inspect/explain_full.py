@@ -1,4 +1,4 @@
-"""Renders the text of `explain --full`, from single tasks to a node's lane on chain.
+"""Renders the text of `explain --full`, from single tasks to the node's on-chain lane.
 
 Under legacy rules, the text has the tasks of the window, and the factors R, P, B and Q. The JSON
 result is built in queries.explanation_view.
@@ -88,7 +88,7 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
 
 
 def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the times of the group's ranked members, in rank order, and this score's rank."""
+    """Format the times of the group's ranked members and this score's rank."""
     ranked_members = [
         member
         for member in explanation.members_by_position.get(entry.at, ())
@@ -107,13 +107,13 @@ def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
 
 
 def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return a note if the verdict on the group rejected the node's answer, else an empty text."""
+    """Return a note if the group's verdict rejected the node's answer, else an empty text."""
     task = explanation.task_by_key.get(entry.task)
     return ", answer rejected" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
 def _format_error_note(explanation: Explanation, member: GroupMember) -> str:
-    """Return a note if the member of the group reported an error, else an empty text."""
+    """Return a note if the group member reported an error, else an empty text."""
     task = explanation.task_by_key.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
 
@@ -138,7 +138,7 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
 def _pair_changes_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Pair each change of reliability with the change before it.
+    """Yield each reliability change with the change before it.
 
     Between two changes, reliability recovers from the value after the earlier one. A void timeout
     is never used as the earlier change, because it did not change reliability.
@@ -175,7 +175,7 @@ def _render_reliability_change(
 
 
 def _format_recovery_formula(base: int, seconds: int, rules: Rules) -> str:
-    """Return the formula by which reliability recovers from `base` in this number of seconds.
+    """Return the formula by which reliability recovers from `base` in the given seconds.
 
     See docs/reference/scoring-rules.md#reliability.
     """
@@ -186,7 +186,7 @@ def _format_recovery_formula(base: int, seconds: int, rules: Rules) -> str:
 
 
 def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> str:
-    """Return, in brackets, the rule by which an event changed the node's reliability."""
+    """Return, in brackets, the rule that an event applied to the node's reliability."""
     rules = explanation.rules
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else explanation.task_by_key.get(change.task)
@@ -290,7 +290,7 @@ def render_on_chain_score_line(explanation: Explanation, state: LaneOnChain | No
 def _render_window_lines(
     explanation: Explanation, legacy_rules: LegacyRules, token: Token
 ) -> Iterator[str]:
-    """Yield lines about the current window's tasks, and the factors relative to other nodes."""
+    """Yield lines about the tasks in the current window and the node's factors."""
     factors = explanation.node_scores.factors
     if factors is None:
         return
@@ -316,14 +316,17 @@ def _render_tasks(explanation: Explanation, token: Token) -> Iterator[str]:
 def _render_earning_lines(
     explanation: Explanation, entry: ScoreEntry, token: Token
 ) -> Iterator[str]:
-    """Yield the node's earnings from the task of a score, if they are known."""
+    """Yield what the node earned from the task of a score, if known."""
     earning = explanation.compute_earning(entry)
     if earning is not None:
         yield f"     {earning.to_text(token)}"
 
 
 def _describe_round_ranks(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the node's ranks in both rounds; an open submission counts for both rounds."""
+    """Return the node's ranks in both rounds of a task.
+
+    An open submission counts for both rounds.
+    """
     runs = explanation.get_task_runs(entry)
     if not runs and entry.rank is not None:
         return f": rank {entry.rank} in both rounds, {entry.elapsed} s"

@@ -1,4 +1,4 @@
-"""Implements `export --fixture`, which records blocks in a file for deterministic replay.
+"""Implements `export --fixture`, which records blocks to a file for deterministic replay.
 
 Blocks are appended in chunks to a temporary file, which is renamed when it is complete. A second
 run resumes an interrupted export.
@@ -24,7 +24,7 @@ _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 class _ExportProgress(msgspec.Struct):
-    """The valid size of the temporary file in bytes, and the blocks for which it was created."""
+    """The valid size of the temporary file in bytes, and the blocks that it is meant for."""
 
     first: int
     last: int
@@ -38,7 +38,7 @@ class _ExportProgress(msgspec.Struct):
 def export_fixture(
     chain: ChainSource, path: Path, blocks: BlockRange, report_progress: Callable[[int, int], None]
 ) -> FixtureAnswer:
-    """Record blocks into `path`, whose name ends in .jsonl or .jsonl.gz.
+    """Record blocks to `path`, whose name ends in .jsonl or .jsonl.gz.
 
     Raises:
         InputError: the name has another suffix, the file exists, or it cannot be written.
@@ -125,7 +125,7 @@ def _append_lines(
     file_state: _ExportProgress,
     lines: Iterable[Mapping[str, Any]],
 ) -> None:
-    """Append lines to the file, flush the file to disk, and store the new progress."""
+    """Append lines to the file, flush it to disk, and store the new progress."""
     json_lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
     with part_path.open("a", encoding="utf-8") as file:
         file.writelines(json_lines)

@@ -1,4 +1,4 @@
-"""Implements `nodes`, which lists the nodes by score.
+"""Implements `nodes`, which lists nodes by score.
 
 The command reads only the database, and imports few modules, so that it starts quickly.
 """
@@ -68,7 +68,7 @@ def list_nodes(
 
 
 def format_lane(lane: int) -> str:
-    """Return a lane of the contract as readable text."""
+    """Format a lane of the contract as readable text."""
     if lane == NEVER_REPORTED:
         return "no report"
     if lane == DO_NOT_SELECT:

@@ -36,7 +36,7 @@ def require_pyarrow() -> Iterator[None]:
 
 @contextmanager
 def _convert_os_errors(path: Path) -> Iterator[None]:
-    """Convert an OSError into an InputError that names the folder.
+    """Convert an OSError to an InputError that names the folder.
 
     Data that is already written is kept.
     """
@@ -49,7 +49,7 @@ def _convert_os_errors(path: Path) -> Iterator[None]:
 def export_parquet(
     config: Path, path: Path, *, recent: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Add the newly final blocks to a Parquet folder, or describe what would be added.
+    """Add newly final blocks to a Parquet folder, or describe what would be added.
 
     Raises:
         InputError: pyarrow is not installed, the folder cannot be written, or

@@ -134,7 +134,7 @@ def _write_evidence_bundle(path: Path, bundle: EvidenceBundle) -> None:
 
 
 def _add_on_chain_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
-    """Add to a proof the root that the contract has for the proof's round."""
+    """Add the root that the contract has for the proof's round."""
     with open_checked_chain(config) as chain:
         pool_view = open_report_account(config, chain).pool_view
         contract = RootsContract(pool_view, Address(detail.summary.oracle))
@@ -169,7 +169,7 @@ def _describe_root_check(detail: NodeProofDetail) -> str:
 
 
 def _check_proof(detail: NodeProofDetail) -> None:
-    """Check the proof as a contract does, so that contracts accept every printed proof."""
+    """Check the proof as a contract does, so that every printed proof is valid on chain."""
     leaf_hash = hash_leaf(_parse_hex(detail.leaf.encoded), keccak)
     root = compute_root(leaf_hash, [_parse_hex(text) for text in detail.proof], keccak)
     if root != _parse_hex(detail.root):

@@ -30,7 +30,7 @@ _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules rela
 
 
 class GroupCloseRule(StrEnum):
-    """The moment at which a group of tasks is scored."""
+    """When a group of tasks is scored."""
 
     VALIDATED = "validated"
     TERMINAL = "terminal"
@@ -190,7 +190,7 @@ def _record_fixture(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Record blocks into a file, by default from the start block to the newest block."""
+    """Record blocks to a file, by default from the start block to the newest block."""
     from oracle.cli.inspect.fixture_export import export_fixture  # noqa: PLC0415  as above
     from oracle.cli.resync.resync_session import show_progress  # noqa: PLC0415
     from oracle.daemon.chain_endpoints import open_checked_chain  # noqa: PLC0415  as above

@@ -1,4 +1,4 @@
-"""Implements `rules`, which shows systems, rule sets and changes of the contract's rules."""
+"""Implements `rules`, which shows systems, rule sets and the contract's rules changes."""
 
 from pathlib import Path
 from typing import Annotated
@@ -269,7 +269,7 @@ def _print_rules_preview(view: RulesPreviewView) -> None:
 
 
 def _render_rules_change(change: RulesChangeView) -> list[str]:
-    """Return the lines that describe a rules change, its state and its reason."""
+    """Return lines that describe a rules change, its state and its reason."""
     lines = [f"{change.rules_hash}  {_describe_state(change)}"]
     if change.reason is not None:
         lines.append(f"  reason: {change.reason}")

@@ -161,7 +161,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
 def _open_endpoints(
     records: Records,
 ) -> Iterator[tuple[ChainSource, CapabilityCache, IngestScope]]:
-    """Open the endpoints, and yield them with their capability cache and the ingest scope."""
+    """Open the endpoints with their capability cache and the ingest scope."""
     reader = open_reader(records.config)
     endpoint_facts = CapabilityCache(records.store, unix_seconds)
     with open_chain(records.config, reader, endpoint_facts) as chain:
@@ -171,9 +171,9 @@ def _open_endpoints(
 def _measure_catch_up_speed(
     store: Store, status: OperatorStatus, health: HealthReport, started_at: float, now: int
 ) -> CatchingUp | None:
-    """Return the catch-up speed of the lease holder's process, or None if there is no holder.
+    """Measure how fast the lease holder's process catches up.
 
-    The result is also None if the index is not behind.
+    The result is None if no process holds the lease, or if the index is not behind.
     """
     is_behind = Condition.BEHIND in health.conditions
     if status.folded is None or status.head is None or status.lease is None or not is_behind:
@@ -237,7 +237,7 @@ def _find_refused_senders(records: Records, chain: ChainSource) -> dict[Account,
 
 
 def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
-    """Remove the funding advice from a health report if the chain is unreachable.
+    """Remove advice on funding from a health report if the chain is unreachable.
 
     The balances in the report may be of another chain, on which the sender accounts never existed.
     """
@@ -264,7 +264,7 @@ def measure_catch_up(
     sleep: Callable[[float], None],
     now: int,
 ) -> CatchingUp:
-    """Measure how far the cursor advances from `start_block` in a few seconds.
+    """Measure how far the cursor moves beyond `start_block` in a few seconds.
 
     `started_at` is the time at which `start_block` was read, on the monotonic clock. `head_number`
     is the newest block. `now` is in unix seconds of this machine's clock.

@@ -55,7 +55,7 @@ _GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
-    """The checks of `resync verify`: logs against the chain, the state against logs, or both."""
+    """What `resync verify` checks: logs against the chain, state against logs, or both."""
 
     BOTH = "both"
     LOGS = "logs"
@@ -63,7 +63,7 @@ class VerifyScope(StrEnum):
 
 
 class LevelName(StrEnum):
-    """Verification levels that `--level` accepts (docs/explanation/verification.md)."""
+    """The verification levels that `--level` accepts (docs/explanation/verification.md)."""
 
     CHECKED = "checked"
     SEAMED = "seamed"
@@ -181,7 +181,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
 
 
 def _has_unrepaired_differences(answer: VerifyAnswer) -> bool:
-    """Return whether a difference is left, or a repair has changed a report."""
+    """Return whether differences remain, or a repair changed a report."""
     has_other_reports = answer.repaired is not None and bool(answer.repaired.differing_periods)
     if answer.damaged or answer.left or has_other_reports:
         return True
@@ -194,7 +194,7 @@ def _has_unrepaired_differences(answer: VerifyAnswer) -> bool:
 def _check_stored_data(
     index: Index, rebuild_options: RebuildOptions, *, compare: bool
 ) -> tuple[list[DamagedSpan], StateCheckAnswer | None]:
-    """Return the spans of raw rows with a wrong checksum, and the comparison of the state.
+    """Find raw rows with wrong checksums, and compare the state with the logs.
 
     The state is not compared if rows are damaged, because folding them cannot prove anything.
     """

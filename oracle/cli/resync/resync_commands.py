@@ -203,7 +203,7 @@ def _render_backfill(answer: BackfillAnswer) -> Iterator[str]:
 
 
 def _describe_rewind_method(answer: RewindAnswer) -> str:
-    """Return as text how the state was rewound."""
+    """Describe how the state was rewound."""
     if answer.by == "journal":
         return "by journal"
     snapshot_note = (

@@ -1,4 +1,4 @@
-"""Opens the index for a `resync` command, with the lease, a network check and a progress bar."""
+"""Opens the index for `resync` commands, with the lease, a network check and progress bar."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ def open_resync_session(
 
 @contextmanager
 def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
-    """Yield records that work on a copy of the database for a dry run, otherwise None.
+    """Yield records of a temporary database copy for a dry run, otherwise None.
 
     None is also yielded if the database cannot be copied; the caller then works in place.
     """
@@ -78,7 +78,7 @@ def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Re
 
 
 def _check_network(index: Index, *, offline: bool) -> None:
-    """Check that the database belongs to the same network as the configuration.
+    """Check that the database and the configuration belong to the same network.
 
     Raises:
         InputError: the networks differ, or nothing is indexed yet.
@@ -107,7 +107,10 @@ def _check_network(index: Index, *, offline: bool) -> None:
 
 @contextmanager
 def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on a terminal; yield a callback for the current and the last block."""
+    """Show a progress bar on a terminal, and yield a callback that advances it.
+
+    The callback takes the current and the last block.
+    """
     console = Console(stderr=True)
     with Progress(
         console=console, transient=True, disable=not sys.stderr.isatty()
@@ -119,7 +122,7 @@ def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_line(line: str, *, dry_run: bool) -> None:
-    """Print one line, marked as a dry run if `dry_run` is set."""
+    """Print a line, marked as a dry run if `dry_run` is set."""
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 
@@ -132,7 +135,7 @@ def render_limited_lines(label: str, entries: Sequence[str]) -> Iterator[str]:
 
 
 def describe_rebuild(answer: RebuildAnswer) -> str:
-    """Return a sentence about the result of a rebuild."""
+    """Return a sentence that describes the result of a rebuild."""
     state_text = "state unchanged" if answer.same_state else "state DIFFERENT from before"
     report_text = f"{answer.reports} reports compared"
     if answer.differing_periods:
@@ -142,7 +145,7 @@ def describe_rebuild(answer: RebuildAnswer) -> str:
 
 
 def format_row_position(row: RawRow) -> str:
-    """Return the position of a raw row as readable text."""
+    """Format the position of a raw row as readable text."""
     position_text = f"block {row.block}, transaction {row.tx_hash}"
     if row.log is None:
         return f"call of {position_text}"

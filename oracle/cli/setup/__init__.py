@@ -1,1 +1,1 @@
-"""The commands for the setup, which are config, contract, endpoint, init, keys and selftest."""
+"""The setup commands: config, contract, endpoint, init, keys and selftest."""

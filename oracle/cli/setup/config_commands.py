@@ -1,4 +1,4 @@
-"""Implements `config check`, which checks everything in the configuration and lists the faults."""
+"""Implements `config check`, which checks the whole configuration and lists its faults."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -79,7 +79,7 @@ class _CheckFindings:
     may_be_transient: bool = True
 
     def run_check(self, name: str, check: Callable[[], str]) -> None:
-        """Run one check, and record its fact or its fault; no OracleError is raised."""
+        """Run a check, and record its fact or its fault without raising an OracleError."""
         try:
             self.facts[name] = check()
         except OracleError as error:
@@ -188,7 +188,7 @@ def _check_database(config: Config) -> str:
 
 
 def _estimate_rpc_cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
-    """Estimate the RPC cost of following the chain at the preferred endpoint, as text."""
+    """Describe the estimated RPC cost of following the chain at the preferred endpoint."""
     capabilities = next(iter(chain.endpoints)).capabilities
     return str(estimate_rpc_costs(reader, build_verification_policy(config.verify), capabilities))
 
@@ -243,7 +243,10 @@ def _check_dispatch(
 
 
 def _check_task_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:
-    """Check the limits for task starts, and return how many fit per day at the maximum fee."""
+    """Check the limits on task starts, and describe how many starts a day they allow.
+
+    The number is computed for the maximum fee.
+    """
     limits = config.limits
     max_start_cost = gas * limits.max_fee_per_gas_wei
     starts_per_day = limits.max_cost_per_day_wei // max_start_cost
@@ -278,7 +281,7 @@ def _measure_block_seconds(chain: ChainSource, heads: Heads) -> float:
 
 
 def _compute_as_of_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
-    """Return the age, in seconds, of a report's as-of block at the configured finality level."""
+    """Return how old a report's as-of block is at the configured finality, in seconds."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
     return SOFT_BLOCKS * block_seconds
@@ -326,7 +329,10 @@ def _check_contract_if_keys_open(
     open_key: OpenKey,
     findings: _CheckFindings,
 ) -> None:
-    """Check the contract if the keys could be opened, so that no key fault appears twice."""
+    """Check the contract if the keys could be opened.
+
+    Otherwise the check would report the same key fault again.
+    """
     if "keys" in findings.facts:
         findings.run_check(
             "contract", lambda: _check_contract(config, reader, chain, open_key, findings)

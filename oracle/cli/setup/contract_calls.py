@@ -1,4 +1,4 @@
-"""Encodes contract calls by admin, pauser, vetoer and proposers, whose keys the daemon lacks."""
+"""Encodes calls by the admin, pauser, vetoer and proposers, whose keys the daemon lacks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PROPOSER, NEW_VETOER = "proposer", "new vetoer"
 
 @dataclass(frozen=True, slots=True)
 class ContractFunction:
-    """A function of the contract, the role that may call it, and the parsers of its arguments."""
+    """A contract function, the role that may call it, and parsers for its arguments."""
 
     function: str
     role: str
@@ -74,7 +74,7 @@ CONTRACT_CALLS: Mapping[str, ContractFunction] = {
 
 
 def encode_contract_call(action: str, arguments: Sequence[str]) -> str:
-    """Return the calldata of an action with arguments from the command line.
+    """Encode the calldata of an action with arguments from the command line.
 
     Raises:
         InputError: the action is unknown, or its arguments are not valid.
@@ -105,7 +105,7 @@ def build_contract_call(
     delay: int | None,
     salt: int = 0,
 ) -> ContractCallAnswer:
-    """Return a call of the oracle contract, with the account that must send it.
+    """Build a call to the oracle contract, and name the account that must send it.
 
     If the admin is a timelock with a `delay` in seconds, a call of the admin is scheduled and
     executed through the timelock.
@@ -129,7 +129,7 @@ def build_contract_call(
 def _build_timelocked_result(
     action: str, call: TimelockedCall, timelock: Address, delay: int
 ) -> ContractCallAnswer:
-    """Return the calls that schedule and execute an admin call through a timelock.
+    """Build the calls that schedule and execute an admin call through a timelock.
 
     `delay` is in seconds, and may be 0.
     """

@@ -1,4 +1,4 @@
-"""The `contract` commands, which show and check the oracle contract, and encode calls to it.
+"""The `contract` commands, which show and check the oracle contract and encode calls to it.
 
 The calls are sent by the multisigs of admin, pauser and vetoer, in the order of
 docs/explanation/kickouts.md#power. The commands send nothing, because the daemon has none of these
@@ -157,7 +157,7 @@ def _report_timelock_weaknesses(
     first_block: int,
     proposers: list[Address],
 ) -> list[ContractMismatch]:
-    """Print the roles of the timelock, and return the mismatches that weaken the timelock.
+    """Print the roles of the timelock, and return the mismatches that weaken it.
 
     Raises:
         TransientError: no endpoint responds.
@@ -172,7 +172,7 @@ def _report_timelock_weaknesses(
 def _check_kick_target(
     pool_view: PoolView, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    """Compare the oracle's kick target with the expected contract, and return the mismatches.
+    """Compare the oracle's kick target with the expected contract.
 
     The endpoint with the fewest mismatches is trusted, as for the oracle contract itself.
 

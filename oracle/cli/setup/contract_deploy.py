@@ -1,4 +1,4 @@
-"""Implements `contract deploy`, which deploys a timelock, an oracle, and an adapter."""
+"""Implements `contract deploy`, which deploys a timelock, an oracle and an adapter."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -215,7 +215,7 @@ def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...
 
 
 def _check_target_has_no_adapter(target: str, adapter: str, contracts: list[str]) -> None:
-    """Check that an adapter and another kick target are not given together.
+    """Check that an adapter and another kick target are not both given.
 
     Raises:
         InputError: both are given; an oracle has only one kick target.
@@ -228,7 +228,7 @@ def _check_target_has_no_adapter(target: str, adapter: str, contracts: list[str]
 
 
 def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
-    """Return the requested or the profile's default adapter, or None if none is deployed."""
+    """Return the requested or default adapter, or None if no adapter is deployed."""
     address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
     kick_target = _find_requested_kick_target(config, name)
     if kick_target is None or kick_target.artifact is None:
@@ -254,7 +254,7 @@ def _find_requested_kick_target(config: Config, name: str) -> KickTarget | None:
 
 
 def _load_expelled_nodes(config: Config) -> tuple[Address, ...]:
-    """Return the indexed nodes that the configured oracle has expelled and not readmitted.
+    """Return the nodes that the configured oracle has expelled and not readmitted.
 
     Raises:
         InputError: the index is behind the final block, so some nodes may be missing.
@@ -277,7 +277,7 @@ def _load_expelled_nodes(config: Config) -> tuple[Address, ...]:
 def complete_oracle_setup(
     config: Config, setup: OracleSetup, limits: list[str], *, dev: bool
 ) -> OracleSetup:
-    """Return the oracle's constructor argument for the configured network.
+    """Complete the oracle's constructor argument for the configured network.
 
     `setup` contains the roles. Its target, if it is zero, and its limits are completed. `limits`
     are texts of the form NAME=NUMBER, which override the defaults. With `dev`, the admin can set
@@ -313,7 +313,7 @@ def complete_oracle_setup(
 
 
 def _check_network(config: Config) -> None:
-    """Check the chain and the network, to which a deployed contract is bound forever.
+    """Check the chain and the network that the contract will be bound to permanently.
 
     The configured oracle contract is not checked. It may no longer exist, and this command deploys
     its successor.
@@ -324,7 +324,7 @@ def _check_network(config: Config) -> None:
 
 
 def _open_deployment_account(config: Config) -> SenderAccount:
-    """Open a sender account that belongs to no contract yet and cannot sign."""
+    """Open a sender account that is not bound to a contract and cannot sign."""
     chain = config.chain
     send_limits = SendLimits(
         config.limits.max_fee_per_gas_wei,

@@ -46,7 +46,7 @@ _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
 
 
 def print_contract_result(result: ApiModel, *, as_json: bool) -> None:
-    """Print a result as JSON, or as text without the empty values."""
+    """Print a result as JSON, or as text without empty values."""
     if as_json:
         print_model(result)
     else:
@@ -67,7 +67,7 @@ def print_values(values: Mapping[str, object]) -> None:
 
 
 def format_contract_value(name: str, value: object) -> str:
-    """Return a value as text, in the format of its field name."""
+    """Format a value as text according to the name of its field."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -107,7 +107,7 @@ _BYTES32_SIZE = 32
 
 
 def parse_optional_address(text: str) -> Address:
-    """Parse an address; an empty text gives the zero address.
+    """Parse an address; an empty text means the zero address.
 
     Raises:
         InputError: the text is not a valid address.
@@ -116,7 +116,7 @@ def parse_optional_address(text: str) -> Address:
 
 
 def parse_required_address(text: str) -> Address:
-    """Parse an address that must not be empty, and return it in lower case.
+    """Parse a non-empty address, and return it in lower case.
 
     Raises:
         InputError: the text is empty or not a valid address.
@@ -177,7 +177,7 @@ def encode_text_as_bytes32(text: str) -> bytes:
 
 
 def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
-    """Parse NAME=NUMBER and return the limit's name and number.
+    """Parse NAME=NUMBER, and return the limit's name and number.
 
     Raises:
         InputError: the text is not NAME=NUMBER.
@@ -189,7 +189,7 @@ def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
 
 
 def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
-    """Parse NAME=NUMBER pairs into the values of a limits struct, in field order.
+    """Parse NAME=NUMBER pairs, and return the values in the struct's field order.
 
     The contract replaces all limits at once, so each limit has to be given.
 
@@ -205,7 +205,7 @@ def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
 
 
 def parse_named_address(text: str) -> tuple[str, Address]:
-    """Parse NAME=ADDRESS and return the contract's name and address.
+    """Parse NAME=ADDRESS, and return the contract's name and address.
 
     Raises:
         InputError: the text is not NAME=0x…, or the address is not valid.

@@ -1,4 +1,4 @@
-"""Plans `contract deploy`, which deploys timelock, oracle, adapter and words in this order."""
+"""Plans `contract deploy`: the timelock, oracle, adapter and words contracts, in this order."""
 
 import itertools
 import time
@@ -44,7 +44,7 @@ _POLL_SECONDS = 1.0
 
 
 def check_key_separation(setup: OracleSetup) -> None:
-    """Check that a second key can always stop the harm that a single key could do.
+    """Check that no single key can do harm that a second key cannot stop.
 
     Raises:
         InputError: a single signature suffices, or there is no pauser or no vetoer.
@@ -60,13 +60,13 @@ def check_key_separation(setup: OracleSetup) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAdapter:
-    """An adapter that is deployed with its oracle, and the contract addresses that it needs."""
+    """An adapter to deploy with its oracle, and the contract addresses that it needs."""
 
     target: KickTarget
     address_by_contract: Mapping[str, str]
 
     def build_creation_code(self, oracle: Address, owner: Address) -> str:
-        """Return the adapter's creation code.
+        """Build the adapter's creation code.
 
         Raises:
             InputError: a required address is missing.
@@ -77,7 +77,7 @@ class PlannedAdapter:
             )
 
     def build_role_change(self, adapter_address: Address) -> RoleChange:
-        """Return the call that grants the adapter its role in the network contract.
+        """Build the call that grants the adapter its role in the network contract.
 
         Raises:
             InputError: the address of the granting contract is missing.
@@ -88,7 +88,7 @@ class PlannedAdapter:
 
 @contextmanager
 def _add_option_hint() -> Iterator[None]:
-    """Add a hint to the error about a missing address.
+    """Add a hint about command-line options to the error about a missing address.
 
     The hint names the options that provide the address or make it unnecessary.
     """
@@ -102,7 +102,7 @@ def _add_option_hint() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _PredictedAddresses:
-    """The address of each contract after the deployment, or None if it is not deployed."""
+    """The predicted address of each deployed contract, or None if it is not deployed."""
 
     timelock: Address | None
     oracle: Address
@@ -131,7 +131,7 @@ class DeployPlan:
     with_objections: bool = False
 
     def run(self, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-        """Print the plan, then deploy the contracts after confirmation.
+        """Print the plan, then deploy the contracts after the user confirms.
 
         Raises:
             InputError: a contract rejects its arguments, or the account has too little balance.
@@ -260,7 +260,7 @@ class DeployPlan:
     def _build_creation_codes(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
-        """Return the creation codes by contract name, except that of the words contract."""
+        """Build the creation codes by contract name, except for the words contract."""
         code_by_name = {}
         if self.timelock_delay is not None:
             code_by_name["timelock"] = build_timelock_creation_code(
@@ -348,7 +348,7 @@ class DeployPlan:
         return steps
 
     def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
-        """Return the calls, with their senders, that make the network accept the new oracle."""
+        """Return the calls that make the network accept the new oracle, with their senders."""
         if self.adapter is None or addresses.adapter is None:
             if find_kick_target_address(self.config) is None:
                 return []
@@ -375,7 +375,7 @@ def _check_deployment_cost(config: Config, deployment: DeploymentPlan) -> None:
 
 
 def _make_receipt_waiter() -> Callable[[], bool]:
-    """Return a function that sleeps between polls and returns False after the timeout."""
+    """Return a function that sleeps between polls, and returns False after the timeout."""
     deadline = time.monotonic() + _RECEIPT_TIMEOUT_SECONDS
 
     def wait() -> bool:

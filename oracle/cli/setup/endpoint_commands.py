@@ -1,4 +1,4 @@
-"""Implements `endpoint`, which probes the endpoints and readmits a quarantined one."""
+"""Implements `endpoint`, which probes endpoints and readmits quarantined ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,7 +58,7 @@ endpoint = typer.Typer(no_args_is_help=True)
 
 
 class ProbedEndpoint(NamedTuple):
-    """The probe result of an endpoint; `fault` is the reason why the endpoint is unfit, or None.
+    """The result of probing an endpoint; `fault` tells why it is unfit, or is None.
 
     `position` counts the endpoints in the settings from 1. `most_logs` and `omits_logs` are limits
     of the endpoint that the daemon learned while reading.
@@ -207,7 +207,7 @@ def readmit(
 
 @contextmanager
 def _open_store_if_current(config: Config) -> Iterator[Store | None]:
-    """Open the database, or yield None if its schema is missing or belongs to another version."""
+    """Open the database, or yield None if its schema is missing or of another version."""
     if inspect_schema(config.database.url).age is not SchemaAge.CURRENT:
         yield None
         return
@@ -218,7 +218,7 @@ def _open_store_if_current(config: Config) -> Iterator[Store | None]:
 def _build_probe_requirements(
     config: Config, chain: ChainSource, store: Store | None
 ) -> ProbeRequirements:
-    """Return what the configuration and the database require of endpoints."""
+    """Return what the configuration and the database require of an endpoint."""
     if store is not None:
         with store.read_transaction() as uow:
             identity = uow.identity.get()
@@ -271,7 +271,7 @@ def probe_single_endpoint(
 
 
 def _add_learned_limits(facts: CapabilityCache, result: ProbedEndpoint) -> ProbedEndpoint:
-    """Add to a probe result the limits that the daemon learned and stored."""
+    """Add the limits that the daemon learned and stored to a probe result."""
     learned_facts = facts.load_facts(result.name)
     max_logs_text = learned_facts.get(MAX_LOGS_FACT, "")
     return result._replace(
@@ -295,7 +295,7 @@ def _find_unfit_reason(facts: Capabilities, first_block: int) -> str | None:
 
 
 def _compute_block_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
-    """Return how many blocks an endpoint is behind the highest head of the probed endpoints."""
+    """Return how many blocks an endpoint is behind the highest head of all probed endpoints."""
     heads = [result.facts.head.number for result in results if result.facts.head is not None]
     return None if result.facts.head is None else max(heads) - result.facts.head.number
 

@@ -73,7 +73,7 @@ class NetworkFindings(NamedTuple):
 
 
 def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
-    """Return the text of a configuration file for the inspected network.
+    """Render a configuration file for the inspected network.
 
     The settings reference in the documentation lists all settings.
     """
@@ -275,7 +275,7 @@ def _write_preset_config(config: Path, text: str, *, dry_run: bool) -> None:
 def _prompt_for_option(
     option: str, question: str, default: str | None = None, *, yes: bool
 ) -> str:
-    """Prompt for a value, or with --yes return the default or raise InputError."""
+    """Prompt for a value; with --yes, return the default or raise InputError."""
     if not yes:
         return str(typer.prompt(question, default=default, err=True)).strip()
     if default is None:
@@ -293,7 +293,7 @@ def _prompt_for_profile(*, yes: bool) -> str:
 def _prompt_for_contracts(
     profile: str, option_addresses: Mapping[str, Address], *, yes: bool
 ) -> dict[str, Address]:
-    """Prompt for the missing addresses of the profile's contracts, and return all addresses."""
+    """Prompt for missing addresses of the profile's contracts, and return all addresses."""
     profile_contracts = load_profile(profile).contracts
     unknown_names = sorted(option_addresses.keys() - profile_contracts.keys())
     if unknown_names:
@@ -322,7 +322,7 @@ def _prompt_for_oracle(option_value: str | None, *, yes: bool) -> Address | None
 
 
 def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkFindings:
-    """Measure the block rate, find the start block and probe each endpoint."""
+    """Measure the block rate, find the start block, and probe each endpoint."""
     rate = _measure_first_block_rate(inputs.endpoints)
     _print_progress(
         f"chain {rate.chain_id}, block {rate.head}, {rate.block_seconds:.1f} s a block"
@@ -362,7 +362,7 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
 
 
 def _measure_first_block_rate(urls: Iterable[str]) -> BlockRate:
-    """Return the block rate, measured at the first endpoint that responds."""
+    """Measure the block rate at the first endpoint that responds."""
     failures: list[OracleError] = []
     for url in urls:
         with closing(JsonRpcClient(url.strip())) as client:
@@ -376,7 +376,7 @@ def _measure_first_block_rate(urls: Iterable[str]) -> BlockRate:
 def _find_start_block(
     clients: Sequence[JsonRpcClient], contracts: Iterable[Address], rate: BlockRate
 ) -> int | None:
-    """Return the block in which the first contract was deployed.
+    """Return the block that deployed the first of the contracts.
 
     The result is from the first endpoint that has the state of old blocks. If there is no such
     endpoint, return None.
@@ -398,13 +398,16 @@ def _find_start_block(
 
 
 def _find_common_block_tags(probe_results: Iterable[ProbedEndpoint]) -> set[str]:
-    """Return the block tags that all fit endpoints serve."""
+    """Return the block tags that every fit endpoint serves."""
     tag_sets = [set(result.facts.tags) for result in probe_results if result.fault is None]
     return set.intersection(*tag_sets) if tag_sets else set()
 
 
 def _run_config_check(config: Path) -> None:
-    """Run `config check`, which sets the exit code, and keep the file even if it is faulty."""
+    """Run `config check` on the new file, which is kept even if it is faulty.
+
+    The check sets the exit code.
+    """
     check(config)
 
 
@@ -434,7 +437,7 @@ def _print_progress(line: str) -> None:
 
 
 def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
-    """Return a public network's configuration, by default with the network's public endpoints.
+    """Render a public network's configuration, by default with its public endpoints.
 
     Raises:
         InputError: there is no preset of this name.
@@ -452,6 +455,6 @@ def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
 
 
 def extract_preset_notes(text: str) -> str:
-    """Extract the comment at the beginning of a preset."""
+    """Extract the comment at the top of a preset."""
     comment = text.partition("\n\n")[0]
     return "\n".join(line.removeprefix("# ") for line in comment.splitlines())

@@ -109,7 +109,7 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
 
 def describe_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
-    """Return a message that names the roles that share a key, or None if no key is shared."""
+    """Name the roles that share a key, or return None if no key is shared."""
     for address in addresses.values():
         sharing_roles = [
             role for role, other_address in addresses.items() if other_address == address
@@ -122,7 +122,7 @@ def describe_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
 
 
 def _list_key_entries(config: Config) -> tuple[dict[Role, Address | None], list[KeyEntry]]:
-    """Return the address and the result entry of each role with a configured key."""
+    """Return the address and the result entry of each role that has a configured key."""
     addresses: dict[Role, Address | None] = {}
     entries = []
     open_key = make_key_opener(config)

@@ -1,4 +1,4 @@
-"""Measures the deployment block, the block rate and the finality of a new network at an endpoint.
+"""Measures a network's deployment block, block rate and finality at an endpoint.
 
 `init` proposes settings from the measurements. Only headers and contract code are requested.
 """
@@ -26,7 +26,7 @@ _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 6.0
 
 
 class BlockRate(NamedTuple):
-    """The newest block, and the recent mean block time in seconds, or 0.0 with too few blocks."""
+    """The newest block, and the recent mean block time in seconds (0.0 if unknown)."""
 
     chain_id: int
     head: int
@@ -34,7 +34,7 @@ class BlockRate(NamedTuple):
 
     @property
     def poll_seconds(self) -> float:
-        """Return the poll interval, which is half the block time within bounds."""
+        """Return the poll interval: half the block time, within bounds."""
         return round(min(max(self.block_seconds / 2, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS), 1)
 
 
@@ -56,7 +56,7 @@ def measure_block_rate(client: JsonRpcClient) -> BlockRate:
 
 
 def find_deployment_block(client: JsonRpcClient, address: Address, head_number: int) -> int | None:
-    """Find, by bisection, the block in which the contract's code first exists.
+    """Find the block where the contract's code first exists, by bisection.
 
     Return None if the endpoint does not have the state of such old blocks. The search takes about
     one request per halving of the chain. For a contract that was destroyed and created again,
@@ -84,7 +84,7 @@ def find_deployment_block(client: JsonRpcClient, address: Address, head_number: 
 
 
 def propose_finality(block_seconds: float, tags: Iterable[str]) -> tuple[Finality, str]:
-    """Propose a finality, and return it with the reason (docs/explanation/ingest.md#finality)."""
+    """Propose a finality setting, with the reason (docs/explanation/ingest.md#finality)."""
     if "finalized" in tags:
         reason = "the chain has a finalized tag; this depth applies if the tag lags further behind"
         return Finality(_FINALITY_DEPTH_WITH_TAG), reason

@@ -1,4 +1,4 @@
-"""Describes the events, on-chain actions and costs of a profile, for `config check` and `init`."""
+"""Describes a profile's events, on-chain actions and costs, for `config check` and `init`."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
 
 
 def format_profile(profile: Profile) -> str:
-    """Return text about a profile, its options, and its emitted or missing events."""
+    """Describe a profile, its options, and which events it emits or lacks."""
     options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in profile.options.items())
     emitted_types = {
         *profile.event_types,
@@ -94,7 +94,7 @@ def _describe_kickout_support(target: KickTarget | None) -> str:
 
 
 def format_profile_contracts(reader: EventReader) -> str:
-    """Return the contracts with their addresses and, where known, start blocks."""
+    """Format the contracts with their addresses and, where known, start blocks."""
     profile = reader.profile
     return "; ".join(
         f"{name} {address}{_format_start_block(profile.contracts.get(name))}"
@@ -138,7 +138,7 @@ def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
 
 
 def _find_unscored_round_warnings(profile: Profile, rules: Rules) -> Iterator[str]:
-    """Yield a warning if legacy rules would have nothing to score."""
+    """Yield a warning if nothing could be scored under legacy rules."""
     if rules.legacy is not None and not (
         profile.has_rounds or GroupValidated in profile.event_types
     ):

@@ -1,4 +1,4 @@
-"""Implements `rules announce`, which prepares a change of the rules in the contract's timelock."""
+"""Implements `rules announce`, which prepares a rules change in the contract's timelock."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAns
 
 
 def _write_rules_files(folder: Path, text_by_name: dict[str, str]) -> None:
-    """Write the files, each of which is named after the hash of its content."""
+    """Write files, each named after the hash of its content."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in text_by_name.items():

@@ -1,4 +1,4 @@
-"""Implements `selftest`, which tests everything that publishing needs by signing void data.
+"""Implements `selftest`, which tests everything needed for publishing by signing void data.
 
 Nothing is sent.
 """
@@ -61,7 +61,7 @@ _OpenEndpoints = Callable[[], ChainSource]
 
 
 def _run_check(checks: list[SelfTestCheck], name: str, check: Callable[[], str]) -> None:
-    """Run one check and record its result, without raising an OracleError."""
+    """Run a check and record its result without raising an OracleError."""
     try:
         checks.append(SelfTestCheck(check=name, passed=True, detail=check()))
     except OracleError as error:
@@ -146,7 +146,7 @@ def _check_keys(
     open_endpoints: _OpenEndpoints | None,
     checks: list[SelfTestCheck],
 ) -> None:
-    """Check each key, and its balance if `open_endpoints` is not None."""
+    """Check each key, and its balance if `open_endpoints` is given."""
     for role in ROLES:
         if config.keys.has_key(role):
             _run_check(checks, role, partial(_check_key_can_sign, config, open_key, role))
@@ -159,7 +159,7 @@ def _check_keys(
 
 
 def _check_lease(store: Store) -> str:
-    """Check that the database can be read, and return text about the holder of the lease.
+    """Check that the database can be read, and describe who holds the lease.
 
     The check fails if there is no database with the schema of this version.
     """
@@ -181,7 +181,7 @@ def _check_endpoint(config: Config, open_endpoints: _OpenEndpoints, position: in
 def _check_contract(
     config: Config, open_endpoints: _OpenEndpoints, open_key: OpenKey, store: Store | None
 ) -> str:
-    """Compare the contract with the configuration: code, rules, signers, limits."""
+    """Compare the contract's code, rules, signers and limits with the configuration."""
     reader = open_reader(config)
     expected_contract = build_expected_contract(config, reader, open_reporter_keys(open_key))
     chain = check_chain(config, open_endpoints(), store)
@@ -242,7 +242,7 @@ def _check_keys_are_distinct(open_key: OpenKey) -> str:
 
 
 def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
-    """Check that `run` will not refuse to start because of a lost database or a used key."""
+    """Check that no lost database or misused key will make `run` refuse to start."""
     config = records.config
     if config.keys.has_key("transmitter") and config.oracle.address is not None:
         _run_check(

@@ -1,1 +1,1 @@
-"""Reads the settings from the TOML file and the environment, and reports all faults at once."""
+"""Reads the settings from the TOML file and the environment, and reports all faults together."""

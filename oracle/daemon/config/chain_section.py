@@ -1,4 +1,4 @@
-"""Configuration models for the sections `[chain]`, `[history]` and `[verify]`.
+"""The sections `[chain]`, `[history]` and `[verify]` of the configuration.
 
 They configure the chain with its endpoints, start block and finality; the workers that prepare
 history; and the levels to which blocks are verified.
@@ -129,7 +129,7 @@ class HistorySection(Section):
 
 
 def resolve_stage_folder(history: HistorySection, database_url: str) -> Path | None:
-    """Return the folder of staged segments, or None if segments are not staged."""
+    """Return the folder for staged segments, or None if segments are not staged."""
     if history.stage is not None:
         return history.stage
     scheme, _, database_path = database_url.partition(":///")
@@ -137,7 +137,7 @@ def resolve_stage_folder(history: HistorySection, database_url: str) -> Path | N
 
 
 def resolve_worker_count(history: HistorySection) -> int:
-    """Return the number of workers that prepare history, or 0 if the daemon does so itself."""
+    """Return the number of workers that prepare history, or 0 to prepare without workers."""
     if history.executor == "inline":
         return 0
     processor_count = count_usable_processors()
@@ -168,7 +168,7 @@ class VerifySection(Section):
 
 
 def build_verification_policy(verify: VerifySection) -> VerificationPolicy:
-    """Return the verification policy of the chain source."""
+    """Build the verification policy of the chain source."""
     return VerificationPolicy(
         head=VerificationLevel[verify.head.upper()],
         history=VerificationLevel[verify.history.upper()],
@@ -178,5 +178,5 @@ def build_verification_policy(verify: VerifySection) -> VerificationPolicy:
 
 
 def compute_audit_interval(verify: VerifySection) -> int:
-    """Return the number of new final blocks after which another old window is audited again."""
+    """Return how many new final blocks are needed before another old window is audited again."""
     return round(1 / verify.audit_share) if verify.audit_share else _NEVER_BLOCKS

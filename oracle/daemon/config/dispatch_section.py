@@ -75,7 +75,7 @@ class DispatchSection(Section):
 def find_dispatch_faults(
     dispatch: DispatchSection, chain_start_block: int, *, has_key: bool
 ) -> list[str]:
-    """Return a fault for each missing or invalid setting of `[dispatch]`.
+    """Return a message for each missing or invalid setting of `[dispatch]`.
 
     Some settings are required because no default would fit; see
     docs/explanation/dispatch.md#settings-without-a-default.
@@ -126,7 +126,10 @@ def _find_policy_faults(dispatch: DispatchSection) -> list[str]:
 
 
 def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> DispatchSettings | None:
-    """Return the dispatcher's settings from a valid section, or None if no node is drawn."""
+    """Return the dispatcher's settings, or None if no nodes are drawn.
+
+    The section is valid.
+    """
     if dispatch.start_block is None or dispatch.queue_alpha is None:
         return None
     policy = get_policy(dispatch.policy, dispatch.change)
@@ -150,14 +153,14 @@ def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> Dispatch
 
 
 def build_model_spread(dispatch: DispatchSection) -> ModelSpread:
-    """Return the limits of requests to nodes to download models."""
+    """Build the limits on requests to nodes to download models."""
     return ModelSpread(
         per_day=dispatch.downloads_per_day, per_node_per_day=dispatch.downloads_per_node_per_day
     )
 
 
 def apply_weight_floor(weighting: Weighting, dispatch: DispatchSection) -> Weighting:
-    """Return the weighting with the section's minimum weight, or unchanged if none is set."""
+    """Return the weighting with the section's minimum weight, if one is set."""
     if dispatch.weight_floor is None:
         return weighting
     return replace(weighting, weight_floor=int(dispatch.weight_floor * UNIT))
@@ -194,7 +197,7 @@ class ProbingSection(Section):
 
 
 def find_probing_faults(probing: ProbingSection, *, is_dispatching: bool) -> list[str]:
-    """Return a fault for each missing or invalid setting of `[probing]`.
+    """Return a message for each missing or invalid setting of `[probing]`.
 
     `is_dispatching` is whether the settings let this daemon start drawn tasks.
     """

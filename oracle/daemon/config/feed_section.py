@@ -1,4 +1,4 @@
-"""The section `[feed]`, for a second source of events besides the chain, and its checks."""
+"""The section `[feed]` for a second source of events besides the chain, and its checks."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -61,7 +61,7 @@ def find_feed_faults(
     rule_changes: Mapping[str, str],
     publishing_settings: list[str],
 ) -> list[str]:
-    """Return the conflicts between settings of `[feed]`, one line each.
+    """Return a message for each conflict between settings of `[feed]`.
 
     `publishing_settings` are the names of the active settings that send data to a contract. Faults
     of the rules themselves are left out.

@@ -1,4 +1,4 @@
-"""The section `[keys]`: the locations of the keys of the three roles, but never a key itself.
+"""The section `[keys]`, which locates the keys of the three roles but never contains a key.
 
 The key of a role has at most one location, which is a keystore, AWS KMS, a remote signer, or (on
 development chains) an environment variable.
@@ -68,7 +68,7 @@ _Url = Annotated[str, AfterValidator(_check_http_url), SECRET]
 
 
 class KeysSection(Section):
-    """The locations of the keys.
+    """The locations of all keys.
 
     URLs and `kms_endpoint` may contain tokens, so only their hosts are ever shown.
     """
@@ -160,11 +160,11 @@ class KeysSection(Section):
         return None if address is None else Address(address)
 
     def has_key(self, role: Role) -> bool:
-        """Return whether a location is configured for a role's key."""
+        """Return whether a location for a role's key is configured."""
         return bool(self.list_location_settings(role))
 
     def list_location_settings(self, role: Role) -> list[str]:
-        """Return the settings that name a location of a role's key."""
+        """Return the settings that give the location of a role's key."""
         return [
             f"keys.{role}_{location}"
             for location in _LOCATION_SETTINGS
@@ -176,7 +176,7 @@ class KeysSection(Section):
 
 
 def find_key_warnings(keys: KeysSection) -> list[str]:
-    """Return warnings about remote signers that are reached over plain http."""
+    """Return a warning for each remote signer that is reached over plain http."""
     return [
         f"keys.{role}_remote_url: plain http to another host; use https and a certificate"
         for role in ROLES
@@ -187,7 +187,7 @@ def find_key_warnings(keys: KeysSection) -> list[str]:
 
 
 def find_key_faults(keys: KeysSection, chain_id: int) -> list[str]:
-    """Return the conflicts between settings of `[keys]`, one line each."""
+    """Return a message for each conflict between settings of `[keys]`."""
     faults = [fault for role in ROLES for fault in _find_role_faults(keys, role, chain_id)]
     return faults + find_incomplete_pair_faults(
         "keys", keys, "remote_certificate", "remote_certificate_key"

@@ -1,4 +1,4 @@
-"""The sections of listeners: `[web]` for monitoring, `[statements]` for peers, `[api]` for anyone.
+"""The listener sections: `[web]` for monitoring, `[statements]` for peers, `[api]` for anyone.
 
 Each listener has its own address, certificate and limits. The settings that all listeners have are
 defined in a common base class.
@@ -109,7 +109,7 @@ class ApiSection(ListenerSection):
 
 
 def find_listener_warnings(statements: StatementsSection, peers: Sequence[str]) -> list[str]:
-    """Return a warning if peers are configured, but this reporter publishes no signatures."""
+    """Return a warning if peers are configured but this reporter publishes no signatures."""
     if peers and statements.port is None:
         return ["statements.port: missing; the peers cannot fetch this reporter's signatures"]
     return []
@@ -118,7 +118,7 @@ def find_listener_warnings(statements: StatementsSection, peers: Sequence[str]) 
 def find_listener_faults(
     web: WebSection, statements: StatementsSection, api: ApiSection
 ) -> list[str]:
-    """Return the conflicts between settings of listeners, one line each."""
+    """Return a message for each conflict between settings of listeners."""
     faults = []
     for section in (web, statements, api):
         name = section.section_name

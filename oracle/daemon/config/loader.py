@@ -1,4 +1,4 @@
-"""Loads the TOML file and the environment into one `Config`, or reports all faults at once.
+"""Loads the TOML file and the environment into a `Config`, or reports all faults together.
 
 Environment variables take precedence: `QOS_ORACLE_<SECTION>__<KEY>` (`make reference` lists every
 setting). Other packages never see these classes; the daemon passes them the values they need.
@@ -95,15 +95,15 @@ class RulesSection(Section):
 
     @property
     def switched_rules(self) -> Rules | None:
-        """The database's rules, if the daemon switched to them from the configured rules."""
+        """The rules that the daemon switched to from the configured rules, if it did."""
         return self._switched_rules
 
     def build_rule_set(self) -> Rules:
-        """Return the rule set of this section with its changes."""
+        """Build the section's rule set with all changes applied."""
         return build_rules(self.set, self.changes)
 
     def with_switched_rules(self, rules: Rules | None) -> "RulesSection":
-        """Return a copy of the section that uses the rules to which the daemon has switched.
+        """Return a copy of the section that uses the rules that the daemon switched to.
 
         If `rules` is None, the copy uses the configured rules.
         """
@@ -145,7 +145,7 @@ class LogSection(Section):
 
 
 class Config(BaseSettings):
-    """All settings after validation; each attribute is a section of the configuration file."""
+    """All validated settings; each attribute is a section of the configuration file."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -195,12 +195,12 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the environment and the file as the only sources, the environment first."""
+        """Return the environment and then the file as the only sources of settings."""
         return env_settings, init_settings
 
 
 def read_config(path: Path) -> Config:
-    """Read the file and the environment, and return the checked settings.
+    """Read the file and the environment, and return the validated settings.
 
     Raises:
         InputError: the configuration has faults, which the message lists; or the file contains a
@@ -276,7 +276,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def resolve_config_relative_path(
     path: Path, raw_settings: dict[str, Any], section: str, setting: str
 ) -> None:
-    """Resolve a relative SQLite URL or path of a configuration file against the file's folder.
+    """Resolve a relative path or SQLite URL against the configuration file's folder.
 
     The same file then names the same database wherever a command is started. Values from the
     environment stay relative to the current folder.
@@ -293,7 +293,7 @@ def resolve_config_relative_path(
 
 
 def _find_unknown_variable_faults(environ: Mapping[str, str]) -> list[str]:
-    """Return a fault for each environment variable whose section does not exist.
+    """Return a message for each environment variable with an unknown section.
 
     Otherwise a misspelled section would be ignored silently.
     """
@@ -309,14 +309,14 @@ def _find_unknown_variable_faults(environ: Mapping[str, str]) -> list[str]:
 
 
 def format_fault(setting_path: tuple[int | str, ...], kind: str, message: str) -> str:
-    """Return a line for a fault that pydantic found, with the name of the setting."""
+    """Format a fault found by pydantic as a line with the name of the setting."""
     message_by_kind = {"missing": "missing", "extra_forbidden": "unknown setting"}
     setting_name = ".".join(str(part) for part in setting_path)
     return f"{setting_name}: {message_by_kind.get(kind, message.removeprefix('Value error, '))}"
 
 
 def _find_conflicts(config: Config) -> list[str]:
-    """Return the conflicts between settings that are each valid on their own."""
+    """Return the conflicts between settings that are valid by themselves."""
     oracle, keys = config.oracle, config.keys
     faults = find_rule_faults(config.rules)
     faults += find_key_faults(keys, config.chain.id)
@@ -394,7 +394,7 @@ def _find_network_faults(config: Config) -> list[str]:
 
 
 def _find_duplicate_contract_faults(config: Config, profile: Profile) -> list[str]:
-    """Return a fault for each address that several contracts share.
+    """Return a message for each address that several contracts share.
 
     The events of such contracts could not be distinguished.
     """
@@ -433,7 +433,7 @@ def _find_timing_faults(config: Config) -> list[str]:
 
 
 def format_faults(path: Path, faults: list[str]) -> str:
-    """Return a message with all faults of a configuration file."""
+    """Format all faults of a configuration file as one message."""
     if len(faults) == 1:
         return f"{path}: {faults[0]}"
     return "\n".join([f"{path}: {len(faults)} faults", *(f"  {fault}" for fault in faults)])

@@ -1,4 +1,4 @@
-"""The sections `[oracle]`, `[hot_set]` and `[objections]`, and the values built from them."""
+"""The sections `[oracle]`, `[hot_set]` and `[objections]`, and values built from them."""
 
 from pathlib import Path
 from typing import Literal
@@ -70,12 +70,12 @@ class OracleSection(Section):
 
     @property
     def submission_policy(self) -> SubmissionPolicy:
-        """The policy that determines when a report is worth its gas."""
+        """The policy that decides whether a report is worth its gas."""
         return SubmissionPolicy(self.cheap_fee_wei, self.min_nodes, self.min_change)
 
     @property
     def sanity_limits(self) -> SanityLimits:
-        """The limits beyond which a report is held for the operator."""
+        """The limits beyond which a report waits for the operator's decision."""
         return SanityLimits(
             changed_share=self.sanity_changed_share,
             changed_by=self.sanity_changed_by,
@@ -120,19 +120,19 @@ class ObjectionsSection(Section):
 
     @property
     def intake_address(self) -> Address | None:
-        """The contract to which posted objections are submitted, or None if none are accepted."""
+        """The contract that receives posted objections, or None if posts are not accepted."""
         return Address(self.address) if self.accept_posts and self.address else None
 
     @property
     def terms(self) -> ObjectionTerms | None:
-        """How long objections delay this reporter, or None if objections are not indexed."""
+        """How long objections delay accusations, or None if objections are not indexed."""
         if self.address is None:
             return None
         return ObjectionTerms(self.window_seconds, self.answer_seconds, self.ignored_seconds)
 
 
 def find_objection_faults(section: ObjectionsSection, *, has_payer: bool) -> list[str]:
-    """Return a fault for each missing setting that posted objections require."""
+    """Return a message for each missing setting that posted objections require."""
     if not section.accept_posts:
         return []
     required_settings = {
@@ -147,7 +147,7 @@ def find_objection_faults(section: ObjectionsSection, *, has_payer: bool) -> lis
 
 
 def build_report_settings(oracle_section: OracleSection, rules: Rules) -> ReportSettings:
-    """Return the settings of reports, with the kickout threshold of the rules as a QoS."""
+    """Build the settings of reports, with the rules' kickout threshold as a QoS."""
     return ReportSettings(
         period_seconds=oracle_section.period_seconds,
         heartbeat_seconds=oracle_section.heartbeat_seconds,

@@ -1,4 +1,4 @@
-"""Counts the processors that this process may use, from its CPU affinity and container quotas.
+"""Counts the processors that this process may use, given its CPU affinity and container quotas.
 
 `os.cpu_count` is not used, because it returns the number of processors of the machine. Three
 workers would then start in a container that is limited to half a processor. See
@@ -29,7 +29,7 @@ def count_usable_processors(
 
 
 def _count_scheduled_processors() -> int:
-    """Return the number of processors on which the kernel may schedule this process."""
+    """Return the number of processors that the kernel may run this process on."""
     process_cpu_count = getattr(os, "process_cpu_count", None)
     if process_cpu_count is not None:
         return int(process_cpu_count() or 1)
@@ -39,7 +39,7 @@ def _count_scheduled_processors() -> int:
 
 
 def _read_cpu_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
-    """Return the quotas of this process's control groups, in processors.
+    """Read the CPU quotas of this process's control groups, in processors.
 
     Groups without a quota are left out.
     """
@@ -69,7 +69,7 @@ def _find_cgroup_v1_root(cgroup_root: Path, controllers: str) -> Path:
 
 
 def _list_cgroup_folders(root: Path, name: str) -> list[Path]:
-    """Return the folder of a control group and the folders of all groups above it.
+    """Return the folders of a control group and of all groups above it.
 
     Inside a container the group is often mounted as the root, whatever its name outside is.
     """
@@ -96,7 +96,7 @@ def _parse_quota(quota: str, period: str) -> float | None:
 
 
 def _read_kernel_file(path: Path) -> str:
-    """Return the content of a kernel file, or an empty string if the file cannot be read."""
+    """Read a kernel file, or return an empty string if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

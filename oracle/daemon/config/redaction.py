@@ -1,4 +1,4 @@
-"""Finds the secrets in the settings, whose types are marked `SECRET`.
+"""Finds secrets in the settings by the `SECRET` mark of their types.
 
 Secret settings are URLs. Their scheme, host and port are shown, and the other parts are redacted
 in every log and error. No setting contains a key or a keystore password, because these are stored
@@ -16,7 +16,7 @@ from oracle.telemetry.safe_text import find_api_keys_in_host
 
 
 class SecretMark:
-    """Marks a type as secret: its values are redacted in logs, and left out of every `repr`."""
+    """Marks a type as secret: its values are redacted in logs and omitted from every `repr`."""
 
 
 SECRET: Final = SecretMark()
@@ -30,7 +30,7 @@ _PASSWORD_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
 def is_secret_setting(setting: FieldInfo) -> bool:
-    """Return whether the type of a setting, or a part of that type, is marked as secret."""
+    """Return whether a setting's type, or a part of the type, is marked as secret."""
     return SECRET in setting.metadata or _is_secret_type(setting.annotation)
 
 
@@ -71,7 +71,10 @@ def _iter_nested_values(value: object) -> Iterable[object]:
 
 
 def _iter_secret_texts(value: object, annotation: object) -> Iterator[str]:
-    """Yield the strings of a secret setting; in a table, the keys or values marked as secret."""
+    """Yield the secret strings of a setting.
+
+    In a table, these are the keys or values whose type is marked as secret.
+    """
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
@@ -85,7 +88,7 @@ def _iter_secret_texts(value: object, annotation: object) -> Iterator[str]:
 
 
 def has_secret_value(raw_settings: Mapping[str, object], config: type[BaseModel]) -> bool:
-    """Return whether the raw settings of a file contain a secret."""
+    """Return whether the raw settings of a file contain a secret value."""
     return any(iter_secret_url_parts(_iter_secret_urls(raw_settings, config)))
 
 
@@ -123,7 +126,7 @@ def iter_secret_url_parts(urls: Iterable[str]) -> Iterator[str]:
 
 
 def _iter_url_credentials(parts: SplitResult) -> Iterator[str]:
-    """Yield the user name and password of a URL if they are secret, both raw and decoded.
+    """Yield a URL's secret user name and password, both raw and decoded.
 
     A user name is secret if the URL has no password, because tokens are often passed in this way,
     or if it is as long as a token. The user name of a database is not secret.

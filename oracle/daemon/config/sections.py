@@ -1,4 +1,4 @@
-"""The base class of all sections of the settings, and the sections without their own module."""
+"""The base class of all configuration sections, and the sections without their own module."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Section(BaseModel):
-    """An immutable section of settings, which rejects unknown keys and hides input in errors."""
+    """An immutable section of settings that rejects unknown keys and hides input in errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True
@@ -43,7 +43,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _reject_boolean_as_number(cls, value: object, setting: ValidationInfo) -> object:
-        """Reject true and false for a number, which pydantic would convert to 1 and 0."""
+        """Reject true and false as numbers, which pydantic would convert to 1 and 0."""
         annotation = cls.model_fields[setting.field_name or ""].annotation
         if isinstance(value, bool) and {int, float} & {annotation, *get_args(annotation)}:
             raise ValueError("expected a number, not true or false")
@@ -51,14 +51,14 @@ class Section(BaseModel):
 
     @override
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Return the fields for `repr`, without the secret settings."""
+        """Return the fields for `repr` without the secret settings."""
         fields = type(self).model_fields
         public_names = {name for name, setting in fields.items() if not is_secret_setting(setting)}
         return ((name, value) for name, value in super().__repr_args__() if name in public_names)
 
 
 def check_http_url(value: str) -> str:
-    """Return the value if it is an http:// or https:// URL, else raise ValueError."""
+    """Return the URL unchanged; raise ValueError if it is not an http or https URL."""
     if urlsplit(value).scheme not in {"http", "https"} or not urlsplit(value).hostname:
         raise ValueError("expected an http:// or https:// URL")
     return value
@@ -67,7 +67,7 @@ def check_http_url(value: str) -> str:
 def find_incomplete_pair_faults(
     section_name: str, section: Section, first: str, second: str
 ) -> list[str]:
-    """Return a fault if only one of two settings that belong together is given."""
+    """Return a message if only one of two paired settings is set."""
     if (getattr(section, first) is None) == (getattr(section, second) is None):
         return []
     return [f"{section_name}.{first} and {section_name}.{second}: set both or neither"]
@@ -98,7 +98,7 @@ _MAIL_SCHEMES = ("mailto://", "mailtos://")
 
 
 def _read_address_labels(path: Path) -> dict[str, str]:
-    """Return the labels of a file by address.
+    """Read a file of address labels, and return the labels by address.
 
     Raises:
         ValueError: the file cannot be read, or a line is invalid; the message contains the number
@@ -196,13 +196,13 @@ class NetworkSection(Section):
 
     @property
     def label_by_address(self) -> dict[Address, str]:
-        """The labels of the settings and of the file."""
+        """The address labels from the settings and from the file."""
         return {Address(address): label for address, label in self.labels.items()}
 
     @model_validator(mode="before")
     @classmethod
     def _add_labels_of_file(cls, settings: dict[str, Any]) -> dict[str, Any]:
-        """Add the labels of the file to `labels`; raise ValueError if a line is not valid."""
+        """Add the file's labels to `labels`; raise ValueError for an invalid line."""
         labels_path = settings.get("labels_file")
         labels = settings.get("labels", {})
         if not isinstance(labels_path, str | Path) or not isinstance(labels, dict):
@@ -247,7 +247,7 @@ class ReportersSection(Section):
 
     @property
     def http_access(self) -> "HttpAccess | None":
-        """The peers' client certificate and trusted authorities, or None if none are set."""
+        """The client certificate and trusted authorities for peers, or None if none are set."""
         if self.certificate is None and self.ca_file is None:
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections
@@ -260,17 +260,17 @@ class ReportersSection(Section):
 
     @property
     def head_start_seconds(self) -> int:
-        """The head start given to transmitters of a lower rank, in seconds of the chain's time."""
+        """How long transmitters of a lower rank may go first, in seconds of chain time."""
         return self.transmit_rank * self.transmit_delay_seconds
 
     @property
     def head_start_blocks(self) -> int:
-        """The head start given to transmitters of a lower rank, in blocks."""
+        """How long transmitters of a lower rank may go first, in blocks."""
         return self.transmit_rank * self.transmit_delay_blocks
 
 
 def find_reporter_faults(reporters: ReportersSection) -> list[str]:
-    """Return the conflicts between settings of `[reporters]`, one line each."""
+    """Return a message for each conflict between settings of `[reporters]`."""
     return find_incomplete_pair_faults("reporters", reporters, "certificate", "certificate_key")
 
 
@@ -305,7 +305,7 @@ class NotifySection(Section):
 
     @property
     def is_webhook(self) -> bool:
-        """Whether the daemon sends the notice itself, without Apprise."""
+        """Whether the daemon sends notices itself, without Apprise."""
         return self.url.startswith(("http://", "https://"))
 
 
@@ -326,7 +326,7 @@ class MetricsSection(Section):
 
 
 def find_shadow_faults(shadow_sets: Sequence[ShadowSection]) -> list[str]:
-    """Return the conflicts between settings of `[[shadow]]`, one line each."""
+    """Return a message for each conflict between settings of `[[shadow]]`."""
     return [
         f"shadow.name: {name} is the name of {count} sets; names must be unique"
         for name, count in Counter(shadow_set.name for shadow_set in shadow_sets).items()
@@ -335,7 +335,7 @@ def find_shadow_faults(shadow_sets: Sequence[ShadowSection]) -> list[str]:
 
 
 def find_notify_faults(targets: Sequence[NotifySection]) -> list[str]:
-    """Return the conflicts between settings of `[[notify]]`, one line each."""
+    """Return a message for each conflict between settings of `[[notify]]`."""
     faults = [
         f"notify.name: {name} is the name of {target_count} targets; names must be unique"
         for name, target_count in Counter(target.name for target in targets).items()
@@ -398,7 +398,7 @@ class SubscriptionsSection(Section):
 
 
 def find_subscription_faults(section: SubscriptionsSection) -> list[str]:
-    """Return the conflicts between settings of `[subscriptions]`, one line each."""
+    """Return a message for each conflict between settings of `[subscriptions]`."""
     faults = []
     if section.enabled and section.site is None:
         faults.append("subscriptions.site: missing; subscriptions.enabled requires it")

@@ -1,4 +1,4 @@
-"""Accepts connections in place of asyncio, and keeps each until its request is complete.
+"""Accepts connections in place of asyncio, and keeps each one until its request is complete.
 
 asyncio accepts connections without a limit, and if file descriptors run out, it logs a traceback
 for each connection in its backlog (decision 0178). A connection that waits in this module needs a
@@ -42,7 +42,7 @@ Surplus = Literal["address", "total"]
 
 
 class ConnectionTable(Generic[T]):
-    """Waiting connections in the order of arrival, grouped by client network."""
+    """Waiting connections in order of arrival, grouped by client network."""
 
     def __init__(self, max_connections: int, max_per_address: int) -> None:
         """Create an empty table; both limits must be at least one."""
@@ -59,7 +59,10 @@ class ConnectionTable(Generic[T]):
         return connection in self._connections
 
     def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
-        """Add a connection; return the connection evicted in its place and the reason, or None."""
+        """Add a connection, and return the connection evicted for it with the reason.
+
+        The result is None if no connection had to be evicted.
+        """
         surplus_connection = self._find_surplus_connection(network)
         if surplus_connection is not None:
             self.remove_connection(surplus_connection[0])
@@ -68,7 +71,7 @@ class ConnectionTable(Generic[T]):
         return surplus_connection
 
     def remove_connection(self, connection: T) -> bool:
-        """Remove a connection; return whether it was in the table."""
+        """Remove a connection, and return whether it was in the table."""
         open_connection = self._connections.pop(connection, None)
         if open_connection is None:
             return False
@@ -80,7 +83,7 @@ class ConnectionTable(Generic[T]):
         return True
 
     def remove_expired_connections(self, cutoff: float) -> list[T]:
-        """Remove and return all connections that arrived at this time or before."""
+        """Remove and return all connections that arrived by this time."""
         expired_connections = []
         for connection, (_, added_at) in self._connections.items():
             if added_at > cutoff:
@@ -89,7 +92,7 @@ class ConnectionTable(Generic[T]):
         return self._remove_connections(expired_connections)
 
     def remove_oldest_half(self) -> list[T]:
-        """Remove and return the half of the connections that arrived first, rounded up."""
+        """Remove and return the older half of the connections, rounded up."""
         half_count = (len(self._connections) + 1) // 2
         return self._remove_connections(
             [
@@ -122,7 +125,7 @@ class ConnectionTable(Generic[T]):
 
 
 class RecheckSchedule(Generic[T]):
-    """Schedules the checks of waiting connections, soon at first and then at doubling intervals.
+    """Schedules checks of waiting connections, soon at first and then at doubling intervals.
 
     A slow client therefore causes only about a dozen checks, even if it sends single bytes.
     Connections with equal waits share one queue, which is ordered by time.
@@ -132,7 +135,10 @@ class RecheckSchedule(Generic[T]):
         self._queues: tuple[deque[tuple[float, T]], ...] = tuple(deque() for _ in _WAIT_SECONDS)
 
     def add_connection(self, connection: T, now: float, check_count: int) -> None:
-        """Schedule the next check; `check_count` is the number of checks so far."""
+        """Schedule the next check of a connection.
+
+        `check_count` is the number of its checks so far.
+        """
         queue_index = min(check_count, len(_WAIT_SECONDS) - 1)
         self._queues[queue_index].append((now + _WAIT_SECONDS[queue_index], connection))
 
@@ -145,17 +151,20 @@ class RecheckSchedule(Generic[T]):
         return due_connections
 
     def get_next_check_time(self) -> float | None:
-        """Return the time at which the next connection is due, or None if none is scheduled."""
+        """Return when the next connection is due for a check, or None if none is scheduled."""
         return min((queue[0][0] for queue in self._queues if queue), default=None)
 
 
 class PendingConnection:
-    """A waiting connection; `head` contains its received bytes, and `drop` closes it silently."""
+    """A waiting connection: `head` holds its received bytes, `drop` closes it silently."""
 
     __slots__ = ("address", "check_count", "drop", "head", "is_watched", "sock")
 
     def __init__(self, sock: socket.socket, address: str) -> None:
-        """Store the socket; `address` is the network of the client, to which the limits apply."""
+        """Store the socket and the client network, to which the limits apply.
+
+        The network is given as `address`.
+        """
         self.sock = sock
         self.address = address
         self.head = bytearray()
@@ -195,7 +204,7 @@ class Acceptor:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start_accepting(self) -> None:
-        """Start to accept connections; must be called in the event loop."""
+        """Start accepting connections; must be called in the event loop."""
         self._loop = asyncio.get_running_loop()
         self._resume_accepting()
         self._drop_slow_connections()
@@ -209,7 +218,7 @@ class Acceptor:
             self._drop_connection(connection)
 
     def remove_pending_connection(self, connection: PendingConnection) -> None:
-        """Remove a connection that is closed or whose request is complete."""
+        """Remove a connection that has closed or whose request is complete."""
         self._pending_connections.remove_connection(connection)
 
     @property
@@ -239,7 +248,7 @@ class Acceptor:
                 self._add_pending_connection(connection)
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Pause after an error, and free file descriptors if they ran out.
+        """Pause accepting after an error, and free file descriptors if they ran out.
 
         Without a pause, the event loop would call the acceptor again at once, because the
         listening socket stays readable.
@@ -283,7 +292,7 @@ class Acceptor:
             )
 
     def _try_finish_connection(self, connection: PendingConnection) -> bool:
-        """Read the received bytes, and return whether the connection is finished."""
+        """Read the received bytes, and return whether the connection is handed over or dropped."""
         if not self._is_tls:
             is_finished = self._read_request_head(connection)
             if is_finished:
@@ -304,7 +313,7 @@ class Acceptor:
         return True
 
     def _read_request_head(self, connection: PendingConnection) -> bool:
-        """Read the request head; return whether the connection was handed over or dropped."""
+        """Read the request head, and return whether the connection is handed over or dropped."""
         head = connection.head
         try:
             received_bytes = connection.sock.recv(MAX_HEAD_BYTES + 1 - len(head))

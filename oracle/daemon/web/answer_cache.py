@@ -1,4 +1,4 @@
-"""Caches responses until the index changes, so that clients with equal requests share them.
+"""Caches responses until the index changes, and shares them between equal requests.
 
 During a backfill the index changes many times per second. A cached response is then used for ten
 seconds (docs/reference/read-api.md#response-cache).
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _PendingAnswer(Generic[T]):
-    """An answer being computed; `answer` stays None if the computation fails."""
+    """An answer that is being computed; `answer` stays None if the computation fails."""
 
     finished: threading.Event = field(default_factory=threading.Event)
     answer: T | None = None
 
 
 class SingleFlight(Generic[T]):
-    """Computes one answer for all threads that request the same key at the same time.
+    """Computes each answer once for all threads that request the same key at the same time.
 
     At most `max_answers` different answers are computed concurrently. A thread waits at most
     `patience_seconds` for the answer of another thread.
@@ -52,7 +52,7 @@ class SingleFlight(Generic[T]):
         self._pending_by_key: dict[str, _PendingAnswer[T]] = {}
 
     def get_or_make(self, key: str, make: Callable[[], T]) -> T | None:
-        """Return the result of `make`, or of another thread's `make` for the same key.
+        """Return the result of `make`, shared by all threads that request the same key.
 
         The result is None if too many answers are being computed. Errors of `make` are raised. If
         the `make` of another thread fails, the thread that waited for it calls its own `make`.
@@ -95,7 +95,7 @@ _GZIP_LEVEL = 5
 
 
 class CachedResponse(NamedTuple):
-    """A response, with the block and the demonstration phase for which it is valid."""
+    """A response, and the block and demonstration phase for which it is valid."""
 
     response: Response
     as_of: AsOf
@@ -116,7 +116,7 @@ class _CachedAnswer(NamedTuple):
 
 
 class AnswerCache:
-    """A thread-safe cache; beyond `max_bytes` the least recently used response is evicted."""
+    """A thread-safe cache of up to `max_bytes` that evicts the least recently used response."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class AnswerCache:
     def get_or_make_response(
         self, request: Request, make: Callable[[], CachedResponse], flights: "AnswerFlights"
     ) -> Response | None:
-        """Return the cached response, the result of `make`, or a 304 response to a GET.
+        """Return a cached response to a GET, a new one from `make`, or a 304 response.
 
         Only responses with status 200 are cached. The result is None if too many answers are being
         computed. Errors of `make`, and errors in opening the snapshot, are raised.
@@ -158,7 +158,7 @@ class AnswerCache:
         return _build_response(cached_answer, request)
 
     def get_fresh_response(self, scope: Scope) -> Response | None:
-        """Return the cached response to a GET without blocking, or None if none is fresh."""
+        """Return the cached response to a GET without blocking, if it is fresh."""
         cached_answer = self._find_cached_response(_build_cache_key(scope))
         return None if cached_answer is None else _build_response(cached_answer, Request(scope))
 
@@ -193,7 +193,7 @@ class AnswerCache:
         return cached_answer
 
     def _find_cached_response(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
-        """Return the response that is cached for a key, or None if there is no valid response.
+        """Return the valid response cached for a key, if there is one.
 
         If `tag` is given, a response is valid if it has this entity tag, else while it is fresh.
         """
@@ -220,12 +220,15 @@ class FreshAnswers:
     """ASGI middleware that serves fresh cached responses without routing and without a thread."""
 
     def __init__(self, web: ASGIApp, *lookups: Callable[[Scope], ASGIApp | None]) -> None:
-        """Wrap an application; each of `lookups` returns a fresh cached response or None."""
+        """Wrap an application.
+
+        Each of `lookups` returns a fresh cached response or None.
+        """
         self._web = web
         self._lookups = lookups
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a fresh cached response, or call the application if there is none."""
+        """Send a fresh cached response, or else call the application."""
         app = self._web
         if scope["type"] == "http" and scope["method"] == "GET":
             fresh_answers = (look_up(scope) for look_up in self._lookups)
@@ -237,14 +240,14 @@ class FreshAnswers:
 
 
 class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
-    """The answers being computed, at most `max_answers` at a time."""
+    """Answers of the read API in computation, at most `max_answers` at a time."""
 
     def __init__(self, max_answers: int) -> None:
         super().__init__(max_answers, _PATIENCE_SECONDS)
 
 
 def is_backfilling(as_of: AsOf) -> bool:
-    """Return whether the index is so far behind that it is in a backfill."""
+    """Return whether the index is so far behind that it is backfilling."""
     return as_of.lag_seconds > _HISTORY_LAG_SECONDS
 
 
@@ -267,7 +270,7 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
 
 
 def _build_entity_tag(as_of: AsOf, phase: DemoPhase | None) -> str:
-    """Return the weak entity tag shared by all responses as of a cursor and a phase."""
+    """Build the weak entity tag shared by all responses at the same cursor and phase."""
     phase_checksum = 0 if phase is None else zlib.crc32(phase.title.encode())
     lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
     return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{phase_checksum}"'

@@ -1,10 +1,10 @@
-"""The phase of a demonstration, which the pages and the terminal show."""
+"""The phase of a demonstration, as shown by the pages and the terminal."""
 
 from typing import NamedTuple
 
 
 class DemoPhase(NamedTuple):
-    """The current phase of a demonstration, with texts that come from the demo, not the index."""
+    """The current phase of a demonstration; its texts come from the demo, not from the index."""
 
     title: str
     caption: str

@@ -30,13 +30,13 @@ _NEWEST_INTENTS = 20
 
 
 def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store]) -> FastAPI:
-    """Return the operators' application, which reads the database through `get_store`."""
+    """Create the operators' application, which reads the database through `get_store`."""
     database_limit = ConcurrencyLimit(_MAX_DATABASE_REQUESTS)
     app = FastAPI(title="qos-oracle", version=__version__, docs_url=None, redoc_url=None)
 
     @app.get("/livez")
     async def get_livez() -> Response:
-        """Return 200 while every job ticks, else 503 and the silent jobs.
+        """Return 200 while every job ticks, else 503 with the silent jobs.
 
         Restart the process if it returns 503.
         """
@@ -45,7 +45,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
     @app.get("/readyz")
     def get_readyz() -> Response:
-        """Return 200 while the daemon is ready, else 503 and the reasons.
+        """Return 200 while the daemon is ready, else 503 with the reasons.
 
         The daemon is ready if no condition of `oracle.domain.health` is active, and the database
         is available.
@@ -70,7 +70,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
 
     @app.get("/metrics")
     async def get_metrics(request: Request) -> Response:
-        """Return all metrics for Prometheus, from memory."""
+        """Return all metrics in the Prometheus format, from memory."""
         body, media_type = metrics.render_metrics(request.headers.get("accept", ""))
         return Response(body, media_type=media_type)
 

@@ -1,4 +1,4 @@
-"""Serves an application on a listener, in a thread, with uvicorn and the acceptor of this package.
+"""Serves an application on a listener with uvicorn, in a thread, behind this package's acceptor.
 
 A connection stays open between requests (HTTP keep-alive) until the client closes it, until it has
 been idle for `header_timeout_seconds`, or until another connection needs its place. Clients that
@@ -64,7 +64,7 @@ class RequestLimits:
         self._buckets = ClientBuckets(per_second, burst, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request with status 400, 413 or 429, or call the application."""
+        """Refuse the request with status 400, 413 or 429, or else call the application."""
         refusal = self._build_refusal_response(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
@@ -93,7 +93,7 @@ class RequestLimits:
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
     def _is_body_allowed(self, headers: Headers) -> bool:
-        """Return whether the `content-length` of a request is accepted.
+        """Return whether a request's `content-length` is acceptable.
 
         The check is sufficient, because the parser reads no more than the announced length.
         """
@@ -108,13 +108,13 @@ STREAM_PATHS = frozenset({"/v1/events"})
 
 
 class HeadRequests:
-    """ASGI middleware that handles HEAD as GET."""
+    """ASGI middleware that handles HEAD requests as GET requests."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Call the application, with HEAD replaced by GET."""
+        """Call the application with HEAD replaced by GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
         elif scope["path"] in STREAM_PATHS:
@@ -133,7 +133,7 @@ _BUSY_RESPONSE = (
 
 @contextmanager
 def serve_app(app: ASGIApp, section: ListenerSection, port: int) -> Iterator[str]:
-    """Serve the application in a thread, and yield its address, `http://host:port`.
+    """Serve the application in a thread, and yield its address as `http://host:port`.
 
     Port 0 uses any free port.
 
@@ -156,7 +156,7 @@ def serve_app(app: ASGIApp, section: ListenerSection, port: int) -> Iterator[str
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server whose connections come from the acceptor instead of its own sockets."""
+    """A uvicorn server that gets its connections from the acceptor, not from its own sockets."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=[])
 
     def mark_request_complete(self, connection: PendingConnection) -> bool:
-        """Record a complete request; return False if too many requests are being handled."""
+        """Record a complete request, and return whether it may be handled."""
         self._acceptor.remove_pending_connection(connection)
         self._idle_connections.remove_connection(connection)
         if (
@@ -217,7 +217,7 @@ class _Server(uvicorn.Server):
         self._active_connections.discard(connection)
 
     def mark_request_answered(self, connection: PendingConnection) -> None:
-        """Record an answered request; its connection may carry another request."""
+        """Record an answered request, whose connection may carry further requests."""
         self._active_connections.discard(connection)
         now = asyncio.get_running_loop().time()
         closed_connection_and_reason = self._idle_connections.add_connection(
@@ -242,7 +242,7 @@ class _Server(uvicorn.Server):
         task.add_done_callback(self._tasks.discard)
 
     async def _attach_protocol(self, connection: PendingConnection) -> None:
-        """Pass the connection to uvicorn's protocol, through TLS if a certificate is set."""
+        """Pass a connection to uvicorn's protocol, through TLS if a certificate is set."""
         is_tls = self._tls_context is not None
         is_connected = False
         try:
@@ -268,7 +268,7 @@ class _Server(uvicorn.Server):
     def _log_event_loop_error(
         self, _loop: asyncio.AbstractEventLoop, loop_context: dict[str, Any]
     ) -> None:
-        """Log only the 1st, 2nd, 4th, 8th … error of the event loop; asyncio would log each."""
+        """Log only the 1st, 2nd, 4th, 8th … error of the event loop, where asyncio logs all."""
         self._fault_count += 1
         if is_power_of_two(self._fault_count):
             get_logger().error(

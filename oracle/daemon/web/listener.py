@@ -1,4 +1,4 @@
-"""Opens the socket and the certificates of a listener, and computes its limits.
+"""Opens a listener's socket and certificates, and computes its limits.
 
 Monitoring, the other reporters and the public API have separate listeners, each with its own
 section of settings (docs/explanation/daemon.md#http).
@@ -24,7 +24,7 @@ _MAX_DESCRIPTORS = 65_536
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of file descriptors, which is often only 1,024."""
+    """Raise the soft limit on file descriptors, which is often only 1,024."""
     soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     new_limit = _MAX_DESCRIPTORS if hard_limit == unlimited else min(hard_limit, _MAX_DESCRIPTORS)
@@ -33,7 +33,7 @@ def raise_descriptor_limit() -> None:
 
 
 def get_max_concurrent_requests(section: ListenerSection) -> int:
-    """Return the maximum number of requests that are handled at the same time.
+    """Return how many requests may be handled at the same time.
 
     This is half of the connections of the listener, but at most `max_answers`.
     """
@@ -41,7 +41,7 @@ def get_max_concurrent_requests(section: ListenerSection) -> int:
 
 
 def get_max_pending_connections(section: ListenerSection) -> int:
-    """Return the maximum number of connections with incomplete requests."""
+    """Return how many connections may have incomplete requests."""
     return _get_max_connections(section) - get_max_concurrent_requests(section)
 
 
@@ -54,7 +54,9 @@ def _get_max_connections(section: ListenerSection) -> int:
 
 
 def build_tls_context(section: ListenerSection) -> ssl.SSLContext | None:
-    """Build the TLS context from the section's files, or return None if it has no certificate.
+    """Build the TLS context from the section's files.
+
+    The result is None if the section has no certificate.
 
     Raises:
         InputError: a file is missing or not PEM, or the key is readable by others; the message

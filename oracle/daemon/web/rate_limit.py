@@ -1,4 +1,4 @@
-"""Limits the rate per client and the concurrency of a listener's requests."""
+"""Limits the request rate per client, and how many requests run concurrently."""
 
 import threading
 from collections import Counter
@@ -17,10 +17,10 @@ _IPV4 = 4
 
 
 class TokenBucket:
-    """Admits `per_second` requests on average and a burst of `burst`; thread-safe."""
+    """Admits `per_second` requests on average and bursts of up to `burst`; thread-safe."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
-        """Create a full bucket; `clock` returns seconds and never goes back."""
+        """Create a full bucket; `clock` returns seconds and never goes backwards."""
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
@@ -29,7 +29,7 @@ class TokenBucket:
         self._lock = threading.Lock()
 
     def try_acquire(self) -> bool:
-        """Take a token; return False if none is left."""
+        """Take a token, or return False if none is left."""
         with self._lock:
             now = self._clock()
             self._tokens = min(
@@ -43,7 +43,7 @@ class TokenBucket:
 
 
 class ClientBuckets:
-    """One bucket for each client network, so that a busy client does not block others."""
+    """One token bucket per client network, so that a busy client does not block others."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
         """Set the limits of each bucket; see `TokenBucket`."""
@@ -52,7 +52,7 @@ class ClientBuckets:
         self._lock = threading.Lock()
 
     def try_acquire(self, address: str) -> bool:
-        """Take a token from the bucket of an address; return False if none is left."""
+        """Take a token from the bucket of an address, or return False if none is left."""
         with self._lock:
             # Buckets are kept in order of use, and the least recently used one is dropped.
             bucket = (
@@ -67,7 +67,7 @@ class ClientBuckets:
 
 @lru_cache(_MAX_NETWORKS)
 def get_client_network(address: str) -> str:
-    """Return the network that counts as one client: an IPv4 address, or an IPv6 /64 network."""
+    """Return the network that counts as one client: an IPv4 address or an IPv6 /64 network."""
     try:
         ip = ip_address(address)
     except ValueError:
@@ -76,14 +76,14 @@ def get_client_network(address: str) -> str:
 
 
 class ConcurrencyLimit:
-    """Limits the number of concurrent requests, so that threads stay free for other requests."""
+    """Limits the number of concurrent requests, so that threads stay free for other work."""
 
     def __init__(self, max_concurrent: int) -> None:
         self._semaphore = threading.BoundedSemaphore(max_concurrent)
 
     @contextmanager
     def try_enter(self) -> Iterator[bool]:
-        """Enter for the duration of the `with` block; yield False if the limit is reached."""
+        """Occupy a slot during the `with` block, or yield False if none is free."""
         if not self._semaphore.acquire(blocking=False):
             yield False
             return
@@ -94,7 +94,7 @@ class ConcurrencyLimit:
 
 
 class Refusals:
-    """Counts the refusals of a listener, and logs the 1st, 2nd, 4th, 8th … for each reason."""
+    """Counts a listener's refusals, and logs the 1st, 2nd, 4th, 8th … for each reason."""
 
     def __init__(self, listener: str) -> None:
         self._listener = listener
@@ -102,7 +102,7 @@ class Refusals:
         self._counters = get_refusal_counters(listener)
 
     def record_refusal(self, reason: RefusalReason, address: str) -> None:
-        """Count a refusal of a client at this address."""
+        """Count a refusal of the client at this address."""
         self._counters[reason].inc()
         self._count_by_reason[reason] += 1
         if is_power_of_two(self._count_by_reason[reason]):

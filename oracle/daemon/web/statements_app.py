@@ -1,4 +1,4 @@
-"""Publishes this reporter's signed statements to the other reporters, from memory.
+"""Publishes this reporter's signed statements to other reporters, from memory.
 
 Signatures may be public, because they appear on chain anyway, and a signature has no effect
 without a quorum (docs/explanation/reports.md#exchange).
@@ -14,7 +14,7 @@ _NOT_FOUND = 404
 
 
 def create_statements_app(board: Board) -> FastAPI:
-    """Return the application that serves signed statements.
+    """Create the web application that serves signed statements.
 
     Its handlers are async and never block.
     """

@@ -23,7 +23,7 @@ _MAX_CHANGES = 100
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """A node's task score, its group, and the task as a member of this group.
+    """A score of a node, with the task's group, group member and fee.
 
     `fee` is the fee of the task, and `fee_share` the node's share of it; both are None if the fee
     is not known.
@@ -63,7 +63,7 @@ class AdviceRecord:
 
 
 def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
-    """Load the rows of a node as of the cursor."""
+    """Load the rows that a node's advice needs, as of the cursor."""
     uow, cursor, rules = snapshot.uow, snapshot.cursor, snapshot.source.archive.rules
     changes = uow.reliability.list_for_node(node.address, _MAX_CHANGES)
     score_count = count_effective_scores(node, cursor.time, rules)
@@ -97,7 +97,10 @@ def match_scored_tasks(
     groups: Sequence[GroupResult],
     task_by_key: Mapping[TaskKey, Task],
 ) -> list[ScoredTask]:
-    """Return the scores of these `groups`, in the order of `entries`."""
+    """Match each score entry with its group, group member and task fee.
+
+    Entries whose group is not in `groups` are left out. The result is in the order of `entries`.
+    """
     group_by_score = {
         (group.closed_at, member.task): (group, member)
         for group in groups

@@ -1,4 +1,4 @@
-"""Sentences and table cells of an advice, for the node's page and the command `advice`.
+"""Formats a node's advice as sentences and table cells, for its page and the command `advice`.
 
 They are pure functions of the answer, so the page and the command show the same text
 (docs/explanation/pages.md#sentences).
@@ -73,7 +73,7 @@ def describe_kickout_outlook(advice: NodeAdvice) -> str:
 
 
 def summarize_what_if(what_if: WhatIf) -> str:
-    """Return one sentence on the change that would raise the node's QoS most."""
+    """Return one sentence about the change that would raise the node's QoS most."""
     unchanged_row, *changed_rows = what_if.rows
     best_row = max(changed_rows, key=lambda row: row.qos)
     if best_row.qos <= unchanged_row.qos:
@@ -93,7 +93,10 @@ def summarize_what_if(what_if: WhatIf) -> str:
 
 
 def format_what_if_rows(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each change except new GPUs, in the order of `WHAT_IF_TITLES`."""
+    """Format a table row for each simulated change, except for changes of the GPU.
+
+    Cells are in the order of `WHAT_IF_TITLES`.
+    """
     return [
         (
             _format_change_name(row),
@@ -106,10 +109,10 @@ def format_what_if_rows(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
 
 
 def format_gpu_rows(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each GPU in the network, in the order of `GPU_TITLES`.
+    """Format a table row for each GPU model in the network.
 
-    The GPU with the best QoS comes first. A GPU without a forecast has the reason in the column of
-    its time, and empty cells after it.
+    Cells are in the order of `GPU_TITLES`. The GPU with the best QoS comes first. A GPU without a
+    forecast has the reason in the column of its time, and empty cells after it.
     """
     row_by_gpu = {_format_gpu_name(row.gpu): row for row in what_if.rows if row.gpu is not None}
     unchanged_row = what_if.rows[0]
@@ -157,7 +160,7 @@ def _format_standing_cells(row: WhatIfRow, token: Token) -> tuple[str, ...]:
 
 
 def explain_what_if(what_if: WhatIf) -> str:
-    """Return the assumptions behind the what-if rows, and the number of groups behind them."""
+    """Return the assumptions of the what-if results, and how many groups were ranked again."""
     groups_text = capitalize_first(format_count(what_if.groups, "group"))
     return (
         f"{what_if.assumption} That mean is {format_two_decimals(what_if.reliability)}; now "
@@ -178,7 +181,10 @@ def explain_gpu_comparison(what_if: WhatIf) -> str:
 
 
 def explain_missing_what_if(advice: NodeAdvice) -> str | None:
-    """Return why a member has no what-if results, or None if the node is not a member."""
+    """Return why a node has no what-if results.
+
+    The result is None if the node is not a member.
+    """
     if advice.kickout_state == "no_member":
         return None
     if advice.kickout_state == "no_forecast":
@@ -189,7 +195,7 @@ def explain_missing_what_if(advice: NodeAdvice) -> str | None:
 
 
 def summarize_work_share(work: WorkShare) -> str:
-    """Return one sentence on the numbers of the node's actual and expected draws."""
+    """Return one sentence that compares how often the node was drawn with the expected number."""
     return (
         f"It was drawn for {_format_count_or_none(work.received)} of the last "
         f"{format_count(work.draws, 'task')}; the expected number was "
@@ -203,7 +209,11 @@ def _format_count_or_none(count: int) -> str:
 
 
 def format_work_share_rows(work: WorkShare) -> list[tuple[str, ...]]:
-    """Return the table cells of each reason for a missed draw, in the order of `WORK_TITLES`."""
+    """Format a table row for each reason why the node was no candidate in past draws.
+
+    The first row counts the draws in which the node was a candidate. Cells are in the order of
+    `WORK_TITLES`.
+    """
     return [
         ("it was a candidate", str(work.eligible)),
         *(
@@ -219,7 +229,7 @@ def _format_missed_draws(missed_draws: MissedDraws) -> str:
 
 
 def explain_work_share(work: WorkShare) -> str:
-    """Return the node's share of the fees, the factors of its weight, and all assumptions."""
+    """Return the node's share of the fees, how its weight is computed, and the assumptions."""
     sentences = []
     if work.fees:
         expected_percent, received_percent = (
@@ -262,7 +272,10 @@ def summarize_earnings(money: NodeMoney, token: Token) -> str:
 
 
 def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
-    """Return one sentence on the fees lost since 00:00 UTC, or None without a task of today."""
+    """Return one sentence about the fees that the node lost since 00:00 UTC.
+
+    The result is None if no counted task ended today.
+    """
     if not money.tasks_today:
         return None
     # If all counted tasks ended today, tasks from earlier today may have stopped counting.
@@ -275,7 +288,10 @@ def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
 
 
 def format_lost_earnings_rows(money: NodeMoney, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each rank that cost fees, in the order of `LOSS_TITLES`."""
+    """Format a table row for each rank that cost the node fees.
+
+    Cells are in the order of `LOSS_TITLES`.
+    """
     return [
         (_format_loss_rank(loss), str(loss.tasks), _format_amount(loss.amount, token))
         for loss in money.losses

@@ -1,4 +1,4 @@
-"""Compares a node's GPU with other GPUs by the answer times in groups that both shared."""
+"""Compares the answer times of a node's GPU model with those of other GPU models."""
 
 from pydantic import Field
 
@@ -34,7 +34,10 @@ class GpuSpeed(ApiModel):
 
 
 def list_gpu_speeds(own_gpu: Gpu | None, table: GpuTable) -> list[GpuSpeed]:
-    """Return the network's GPU models with their relative answer times, most frequent first."""
+    """Return the most frequent GPU models of the network with their relative answer times.
+
+    At most `MAX_GPUS` models are returned, most frequent first.
+    """
     gpus = sorted(
         table.nodes_by_gpu.items(), key=lambda item: (-item[1], item[0].name, item[0].vram or 0)
     )

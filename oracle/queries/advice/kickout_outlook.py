@@ -19,7 +19,7 @@ KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_foreca
 
 
 class KickoutOutlook(ApiModel):
-    """The forecast of a kickout if the next scores equal the mean of the last scores."""
+    """A forecast of a node's kickout if its next scores equal its recent mean score."""
 
     scores: int = Field(
         description="Number of scored tasks until the kickout is due; 0 if it is due now."
@@ -58,9 +58,10 @@ class KickoutOutlook(ApiModel):
 def build_kickout_outlook(
     node: Node, time: int, rules: Rules, entries: Sequence[ScoreEntry]
 ) -> KickoutOutlook | None:
-    """Return the forecast for a member at a block time, or None if no kickout would become due.
+    """Forecast when a member's kickout becomes due.
 
-    `entries` are the node's scores, oldest first.
+    The result is None if no kickout would become due. `time` is a block time. `entries` are the
+    node's scores, oldest first.
     """
     forecast = forecast_kickout(node, time, rules)
     if forecast is None:
@@ -76,7 +77,7 @@ def build_kickout_outlook(
 
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return one sentence on when the node's kickout becomes due if its scores stay the same."""
+    """Return one sentence about when the kickout becomes due if the scores stay the same."""
     delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
     return (
         f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
@@ -86,7 +87,7 @@ def format_kickout_outlook(outlook: KickoutOutlook) -> str:
 def classify_kickout_state(
     node: Node, time: int, rules: Rules, outlook: KickoutOutlook | None
 ) -> KickoutState:
-    """Classify a node's kickout at a block time as due, expected, or not expected.
+    """Return whether a node's kickout is due, expected or not expected at a block time.
 
     If no forecast is possible, the state gives the reason.
     """
@@ -102,7 +103,10 @@ def classify_kickout_state(
 
 
 def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
-    """Return the median seconds between the node's last scores, or None for fewer than two."""
+    """Return the median number of seconds between the node's recent scores.
+
+    The result is None for fewer than two scores.
+    """
     score_times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
     gaps = [time - previous_time for previous_time, time in pairwise(score_times)]
     return median_low(gaps) if gaps else None

@@ -83,9 +83,9 @@ def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice
 
 
 def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
-    """Return why an operator must approve the node's due kickout, or None.
+    """Return why the node's due kickout needs an operator's approval.
 
-    None means that no kickout is due, or that a due kickout needs no approval.
+    The result is None if no kickout is due, or if the due kickout needs no approval.
     """
     if node.kickout_due_since is None:
         return None

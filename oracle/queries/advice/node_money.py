@@ -1,4 +1,4 @@
-"""Computes what a node earns, and what each timeout and each lower rank costs it.
+"""Computes what a node earns, and how much each timeout and each lower rank costs it.
 
 All amounts are in the smallest unit of the network's token. They follow the split of the rules,
 while the network may have paid other amounts (docs/explanation/legacy.md#money).
@@ -27,7 +27,7 @@ _ASSUMPTION = (
 
 
 class RankLoss(ApiModel):
-    """The cost of a rank for a node, summed over all groups in which the node had this rank."""
+    """The fees that a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None = Field(
         description="Rank of the node's answers; null for tasks in which the node was not ranked."
@@ -79,7 +79,7 @@ class NodeMoney(ApiModel):
 
 
 def build_node_money(record: AdviceRecord) -> NodeMoney:
-    """Return the earnings from the tasks that count, and the cost of the node's lower ranks."""
+    """Return a node's earnings from the tasks that count, and the fees lost to lower ranks."""
     paid_tasks = [
         scored_task for scored_task in record.scored_tasks if scored_task.fee_share is not None
     ]
@@ -122,7 +122,7 @@ def _sum_losses_by_rank(losses: Iterable[tuple[ScoreEntry, int]]) -> list[RankLo
 
 
 def compute_rank_loss(scored_task: ScoredTask, rules: Rules) -> int | None:
-    """Return the fee that a node lost because it was not one rank better in its group.
+    """Return the fee that a node lost because it did not rank one place better in its group.
 
     The result is None for the first rank, or if the fee is not known. The loss is computed as if
     the node had the score of the member one rank better, and that member had the node's score. A

@@ -1,4 +1,4 @@
-"""Computes a node's scores for other answer times by ranking its last groups again."""
+"""Computes a node's scores for other answer times by ranking its recent groups again."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ Change = Literal["as_it_is", "one_timeout_fewer", "faster", "another_gpu"]
 
 
 class WhatIfRow(ApiModel):
-    """The QoS, fees and rank of a node after one change."""
+    """The QoS, fees and rank that a node would have after one change."""
 
     change: Change = Field(
         description=(
@@ -87,7 +87,7 @@ class WhatIfRow(ApiModel):
 
 
 class WhatIf(ApiModel):
-    """The QoS, fees and rank of a node as it is, and after single changes."""
+    """The current QoS, fees and rank of a node, and those after each single change."""
 
     groups: int = Field(description="Number of groups that were ranked again.")
     reliability: FixedPoint = Field(
@@ -113,7 +113,9 @@ def build_what_if(
     gpus: Sequence[GpuSpeed] = (),
     seconds: int | None = None,
 ) -> WhatIf | None:
-    """Return the what-if of a node, or None if none of its groups can be ranked again.
+    """Compute a node's QoS, fees and rank after each single change.
+
+    The result is None if none of the node's groups can be ranked again.
 
     `find_rank` and `compute_chance` return the rank of the node, and its chance of a task, if its
     QoS were the given one. `gpus` are the GPUs of the network. `seconds` is the time in which
@@ -174,7 +176,7 @@ def build_what_if(
 def _replay_groups(
     record: AdviceRecord, ratios: Sequence[int]
 ) -> tuple[int, list[tuple[bytes, int]]] | None:
-    """Compute the node's scores and fees with its answer times multiplied by each ratio.
+    """Compute the node's scores and fees for each ratio by which its answer times are multiplied.
 
     Ratios are in units of 10^-18. The first value is the number of groups that could be ranked
     again, the second one has the scores and the sum of the fees for each ratio. Groups that cannot
@@ -244,7 +246,7 @@ def _sum_fee_shares(record: AdviceRecord) -> int:
 
 
 def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) -> int:
-    """Return the node's share of a group's fee if its members had other scores.
+    """Return the node's share of a group's fee, given other scores of the members.
 
     The result is 0 if the fee is not known.
     """
@@ -254,7 +256,7 @@ def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) 
 
 
 def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None:
-    """Return the index of the last timeout that lowered the node's reliability, or None."""
+    """Return the index of the last timeout that lowered the node's reliability."""
     return next(
         (
             index
@@ -266,7 +268,7 @@ def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None
 
 
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
-    """Compute the node's scores and fees as if its timed-out task had been answered last."""
+    """Compute the node's scores and fees as if it had answered the timed-out task last."""
     scores = [entry.score for entry in record.entries]
     earned_fees = _sum_fee_shares(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
@@ -290,7 +292,7 @@ def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
 
 
 def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = None) -> int:
-    """Return the node's mean reliability (H) in the last `MEAN_SECONDS` or since `known_since`.
+    """Return the node's mean reliability (H) in the last `MEAN_SECONDS`.
 
     The mean begins at `known_since` if that is later than the start of the last `MEAN_SECONDS`.
 
@@ -319,11 +321,11 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
 def list_reliability_steps(
     record: AdviceRecord, omitted_index: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the block time and the new value of each reliability change since `known_since`.
+    """Return the time and the new value of each reliability change since `known_since`.
 
-    If a change is omitted, all later changes are applied again. A success at a
-    reliability of 1 has no stored change; the reliability would also be 1 at this success if a
-    change is omitted, so nothing is missing.
+    Times are block times. If a change is omitted, all later changes are applied again. A success
+    at a reliability of 1 has no stored change; the reliability would also be 1 at this success if
+    a change is omitted, so nothing is missing.
     """
     rules, changes = record.rules, record.changes
     steps = [(record.known_since, changes[0].before if changes else UNIT)]
@@ -370,7 +372,10 @@ def rank_with_changed_times(
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember]:
-    """Rank a group's members again, with other times (in seconds) for some tasks."""
+    """Rank a group's members again with changed answer times for some tasks.
+
+    Times are in seconds.
+    """
     if not elapsed_by_task:
         return {member.task: member for member in group.members}
     tasks = dict(ranked_tasks)
@@ -395,7 +400,7 @@ def rank_with_changed_times(
 
 
 def _remove_task_ending(task: Task) -> Task:
-    """Return a task as it was when its group closed: answered, but not ended.
+    """Return the task without its ending, as it was when its group closed.
 
     A task that has no ending is returned unchanged, all others are copied.
     """

@@ -1,4 +1,4 @@
-"""Explains a node's share of the work by its chances in the last draws and by missed draws."""
+"""Explains a node's share of the work by its chances in recent draws and by missed draws."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -47,7 +47,7 @@ _REASON_AFTER: Mapping[MembershipTransition, IneligibilityReason | None] = {
 
 
 class MissedDraws(ApiModel):
-    """The number of draws for which a node was not eligible for the same reason."""
+    """The number of draws in which a node was not a candidate for the same reason."""
 
     reason: IneligibilityReason = Field(
         description=(
@@ -59,7 +59,7 @@ class MissedDraws(ApiModel):
 
 
 class WorkShare(ApiModel):
-    """A node's expected and actual share of the network's last draws."""
+    """A node's expected and actual share of the network's recent draws."""
 
     draws: int = Field(
         description="Number of draws that were examined: the newest ones, at most 500."
@@ -105,7 +105,10 @@ class WorkShare(ApiModel):
 
 
 def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
-    """Return a node's share of the last draws, or None if the network has no weighted draws."""
+    """Return a node's expected and actual share of the recent draws.
+
+    The result is None if the network's draws have no weights, or if there were no draws.
+    """
     weighting = find_draw_weighting(record.rules, snapshot.source.dispatch)
     recent_draws = snapshot.get_recent_draws()
     if weighting is None or not recent_draws:
@@ -144,7 +147,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
 def iter_draw_chances(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
-    """Yield, for each recent draw, why the node was no candidate (or None), and its chance.
+    """Yield the node's chance in each recent draw, and why it was not a candidate, if so.
 
     Chances are in units of 10^-18, and 0 if the node was not a candidate.
     """
@@ -176,7 +179,7 @@ def iter_draw_chances(
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
-    """Return a candidate's chance in a draw by its weight, in units of 10^-18."""
+    """Return a candidate's chance in a draw from its weight, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
         # If all weights were 0, every candidate had the weight 1.
         return UNIT // draw.candidate_count
@@ -216,11 +219,12 @@ class _PastNode:
     def list_ineligibility_reasons(
         self, points: Sequence[HistoryPoint]
     ) -> list[IneligibilityReason | None]:
-        """Return for each draw why the node was not a candidate, or None if it was a candidate.
+        """Return why the node was not a candidate in each draw.
 
-        `points` are the node's scores at the draws. Draws are in the order of their blocks, so the
-        time between two events of the node is a range of draws. If several reasons apply, the one
-        that is set last wins; it is the first one in `IneligibilityReason`.
+        The reason is None for a draw in which the node was a candidate. `points` are the node's
+        scores at the draws. Draws are in the order of their blocks, so the time between two events
+        of the node is a range of draws. If several reasons apply, the one that is set last wins;
+        it is the first one in `IneligibilityReason`.
         """
         blocks = [row.draw.seed_block for row in self._draws]
         draw_times = [row.draw.seed_time for row in self._draws]
@@ -261,7 +265,7 @@ class _PastNode:
                 _fill(reasons, slice(start, end), reason)
 
     def _load_node_draws(self, snapshot: ApiSnapshot) -> None:
-        """Load the ranges in which the node was reserved or busy according to its own draws."""
+        """Load the spans in which the node was reserved or busy because of its own draws."""
         address = self._node.address
         # Load one draw more than the node's recent ones, because the task of an earlier draw may
         # still have been running during them.
@@ -281,7 +285,10 @@ class _PastNode:
                 self._start_by_group.setdefault(task.group, task.started_time)
 
     def _find_misfit_reason(self, row: RecentDraw) -> IneligibilityReason | None:
-        """Return why the node does not fit the task of another node's draw, or None if it fits."""
+        """Return why the node could not run the task of another node's draw.
+
+        The result is None if the node could run the task.
+        """
         reason, lacked_models = self._evaluate_requirement(row.requirement)
         if reason is not None or not lacked_models:
             return reason
@@ -294,7 +301,7 @@ class _PastNode:
     def _evaluate_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
-        """Return why the node does not meet a requirement, and the required models that it lacks.
+        """Return why the node misses a task requirement, and the required models that it lacks.
 
         Only models that count for the draw's weights are returned.
         """
@@ -309,7 +316,7 @@ class _PastNode:
 
 
 def _iter_span_slices(points: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
-    """Yield, for each half-open span, the slice of the `points` that are in the span.
+    """Yield the slice of `points` that lies in each half-open span.
 
     Points are blocks or times. `points` and `spans` are ascending. A span that overlaps the next
     one ends where the next one begins.

@@ -1,4 +1,4 @@
-"""The weights of a network's available nodes in the draws for the next tasks."""
+"""The weights of a network's available nodes in the next draws."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _MAX_CACHED_SCORES = 1 << 17
 
 
 class DrawWeights(NamedTuple):
-    """The sum of the weights of all available members, and their number.
+    """The number of available members, and the sum of their weights.
 
     A member is available if it is neither paused nor excluded. A busy node is available, because
     it takes part in the next draws. The models of a task are ignored, because they differ from
@@ -37,11 +37,11 @@ class DrawWeights(NamedTuple):
     weighting: Weighting
 
     def compute_chance(self, stake: int | None, qos: int, counted_qos: int | None) -> int | None:
-        """Return a member's share of all weights if its QoS were `qos`, in units of 10^-18.
+        """Return the share of all weights that a member would have with the given QoS.
 
-        `counted_qos` is the QoS with which the member is included in `total`. It is None if the
-        member is not available; its weight is then added to the total. The result is None if all
-        weights are 0.
+        The share is in units of 10^-18. `counted_qos` is the QoS with which the member is included
+        in `total`. It is None if the member is not available; its weight is then added to the
+        total. The result is None if all weights are 0.
         """
         weight = self._compute_weight(stake, qos)
         total = self.total + weight
@@ -55,7 +55,7 @@ class DrawWeights(NamedTuple):
 
 
 def find_draw_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
-    """Return the weighting of the dispatcher's draws, or None if they have no such weights.
+    """Return the weighting of the dispatcher's draws, or None if its draws use no weights.
 
     Without a dispatcher, the weighting of the rules' scoring system is returned.
     """
@@ -73,7 +73,7 @@ def is_available(node: Node, time: int, rules: Rules) -> bool:
 
 
 class DrawWeightTable:
-    """The stake and QoS of every member, and the sum of their weights, updated at each block.
+    """The stake and QoS of every member and the sum of their weights, updated at each block.
 
     A block changes only the weights of the members that it changed, unless the largest stake
     changed, because all weights depend on the largest stake.
@@ -121,7 +121,7 @@ class DrawWeightTable:
     def _replace_stake(
         self, old_row: tuple[int, int | None] | None, row: tuple[int, int | None] | None
     ) -> None:
-        """Replace the counted stake of a member's old row by the stake of its new row."""
+        """Update the count of members by stake after a member's row changed."""
         if row is not None:
             self._count_by_stake[row[0]] += 1
         if old_row is not None:
@@ -131,9 +131,8 @@ class DrawWeightTable:
 
 
 def _make_stake_score_function(max_stake: int) -> Callable[[int], int]:
-    """Return a function that computes the stake score for a stake.
+    """Return a cached function that computes the stake score for a stake.
 
-    The scores are cached because many nodes have the same stake, and most of the time is spent in
-    the square root.
+    Many nodes have the same stake, and most of the time is spent in the square root.
     """
     return lru_cache(_MAX_CACHED_SCORES)(partial(compute_stake_score, max_stake=max_stake))

@@ -1,4 +1,4 @@
-"""Caches for a block which GPUs the members have and how fast each GPU answered recently."""
+"""Caches the members' GPU models, and how fast each model answered recently, for one block."""
 
 import threading
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ class Gpu(NamedTuple):
 
 
 class GpuComparison(NamedTuple):
-    """A comparison of the answer times of two GPUs, in the groups that both answered.
+    """A comparison of the answer times of two GPU models, in groups that both answered.
 
     `time_ratio` is in units of 10^-18. It is the median over all pairs of answers in these groups,
     each pair giving the GPU's time divided by the other GPU's time.
@@ -36,7 +36,7 @@ class GpuComparison(NamedTuple):
 
 
 class GpuTable(NamedTuple):
-    """The number of members by GPU, and the comparisons of GPUs by `(other, gpu)`."""
+    """The number of members by GPU model, and the comparisons by `(other, gpu)`."""
 
     nodes_by_gpu: Mapping[Gpu, int]
     comparisons: Mapping[tuple[Gpu, Gpu], GpuComparison]
@@ -74,7 +74,7 @@ class GpuTableCache:
 
 
 def count_members_by_gpu(nodes: Iterable[Node]) -> Counter[Gpu]:
-    """Count the members with each GPU; members whose GPU is unknown are left out."""
+    """Count the members with each GPU model, without members whose GPU is unknown."""
     return Counter(
         Gpu(node.gpu_name, node.gpu_vram)
         for node in nodes
@@ -85,7 +85,7 @@ def count_members_by_gpu(nodes: Iterable[Node]) -> Counter[Gpu]:
 def compare_gpus(
     groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
 ) -> dict[tuple[Gpu, Gpu], GpuComparison]:
-    """Compare the answer times of each pair of GPUs in the groups that both answered.
+    """Compare the answer times of each pair of GPU models, in groups that both answered.
 
     Each group is a list of its ranked answers, and each answer is a pair of a node and its time in
     seconds. A node counts with the GPU that it has now.

@@ -1,4 +1,4 @@
-"""Computes the history of a node's scores, and the short trends of many nodes.
+"""Computes the history of a node's scores, and the short QoS trends of many nodes.
 
 Between two events the long-term score is constant and H only rises. Every extreme value is
 therefore just before or after an event, or at an end of the span
@@ -66,7 +66,7 @@ class NodeRecord:
 def compute_history_points(
     record: NodeRecord, span: tuple[int, int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield the points of a span in order of time, one before and one after each event."""
+    """Yield the points of a time span in order, with one before and one after each event."""
     span_start, span_end = span
     replay = _ScoreReplay(record, span_start, rules)
     yield replay.compute_point(span_start)
@@ -84,7 +84,10 @@ def compute_history_points(
 def compute_points_at_times(
     record: NodeRecord, times: Sequence[int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield a point for each of the ascending block times, after all events until then."""
+    """Yield the node's scores at each of the given block times.
+
+    Times are ascending. Each point includes all events up to its time.
+    """
     if not times:
         return
     replay = _ScoreReplay(record, times[0], rules)
@@ -98,7 +101,7 @@ def compute_points_at_times(
 
 
 class _ScoreReplay:
-    """The score pool and reliability of a node, while its recorded events are applied."""
+    """Replays a node's recorded events, and tracks its score pool and reliability."""
 
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
         """Restore the state just before `start_time`, a block time in seconds."""
@@ -130,7 +133,7 @@ class _ScoreReplay:
         return HistoryPoint(time, qos, self._mean, reliability, is_excluded)
 
     def _update_exclusion(self, change: ReliabilityChange) -> None:
-        """Record whether the node is excluded immediately after a change."""
+        """Record whether the node is excluded immediately after a reliability change."""
         is_still_excluded = self._was_excluded and max(change.before, change.after) < (
             self._rules.exclude_exit
         )
@@ -162,7 +165,10 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
 
 
 def find_approximation_reason(rules: Rules) -> str | None:
-    """Return why a computed history may differ from the actual scores, or None if it is exact."""
+    """Return why a computed history may differ from the actual scores.
+
+    The result is None if the history is exact.
+    """
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; use `explain`"
     if rules.restarts or rules.rejoin_floor is not None:
@@ -171,7 +177,7 @@ def find_approximation_reason(rules: Rules) -> str | None:
 
 
 def find_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int | None:
-    """Return the time when recovery alone ends an exclusion, or None if none is in force."""
+    """Return when recovery alone ends an exclusion, or None if the node is not excluded."""
     if base_reliability >= rules.exclude_enter:
         return None
     return compute_exclusion_end_time(base_reliability, since, rules)
@@ -189,7 +195,7 @@ def _list_span_events(
 def _compute_pool_before(
     record: NodeRecord, reset_changes: list[MembershipChange], before_time: int, rules: Rules
 ) -> bytes:
-    """Return the score pool just before a time, from the scores since the last reset."""
+    """Return the score pool just before a block time, from the scores since the last reset."""
     last_reset = max(
         (change.at for change in reset_changes if change.time < before_time), default=None
     )
@@ -201,7 +207,7 @@ def _compute_pool_before(
 
 
 def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
-    """Return the base reliability in force just before a time, and when that base was set.
+    """Return the last base reliability set before a time, and when it was set.
 
     The result is 1 and `time` if no change is earlier than `time`.
     """
@@ -212,7 +218,7 @@ def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tup
 
 
 def _iter_reset_joins(record: NodeRecord) -> Iterator[MembershipChange]:
-    """Yield the joins that reset a node: the first join after each due kickout.
+    """Yield the joins that reset a node: the first join after each kickout that was due.
 
     A kickout was due if it closed one of the stored intervals
     (docs/reference/scoring-rules.md#qos-and-kickout).
@@ -230,7 +236,7 @@ def _iter_reset_joins(record: NodeRecord) -> Iterator[MembershipChange]:
 def _sample_recovery_points(
     point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
 ) -> Iterator[HistoryPoint]:
-    """Yield points at equal steps of reliability within a span of undisturbed recovery."""
+    """Yield points at equal steps of reliability in a span of uninterrupted recovery."""
     start_reliability = point_at(start_time).reliability
     end_reliability = point_at(end_time).reliability
     if end_reliability - start_reliability < _MIN_RISE:
@@ -254,7 +260,7 @@ _MAX_CACHED = 20_000
 
 
 class TrendCache:
-    """A thread-safe cache of trends by node, which are valid while the node's row is unchanged."""
+    """A thread-safe cache of QoS trends, each valid as long as the node's row is unchanged."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -264,7 +270,7 @@ class TrendCache:
     def load_trends(
         self, uow: UnitOfWork, nodes: Sequence[Node], generation: int
     ) -> dict[Address, tuple[int, ...]]:
-        """Return the QoS at the end of the newest blocks that changed each node, oldest first.
+        """Return the QoS of each node after the recent blocks that changed it, oldest first.
 
         Values are in units of 10^-18. A node is left out if its stored history does not lead to
         the values of its row; all nodes are left out under rules that compare nodes or restart
@@ -318,7 +324,7 @@ class TrendCache:
 def compute_qos_trend(
     steps: Sequence[NodeTrendPoint], node: Node, rules: Rules
 ) -> tuple[int, ...]:
-    """Return the QoS at the end of each recent block that changed the node, oldest first.
+    """Return the node's QoS at the end of each recent block that changed it, oldest first.
 
     `steps` are the node's scores and changes of H in the order of blocks. The result is empty if
     the steps do not lead to the stored values of `node`.

@@ -1,4 +1,4 @@
-"""Counts how many events of one kind would change a node's standing, by simulating the events.
+"""Counts how many events of one kind would change a node's standing, by simulating them.
 
 The simulation calls the functions of the fold, so it cannot differ from the fold.
 """
@@ -79,10 +79,11 @@ NO_LIFT = NodeLift(
 def compute_what_if_counts(
     node: Node, time: int, rules: Rules, ranking: NodeRanking | None
 ) -> NodeLift:
-    """Return how many simulated events would change a node's standing after a block time.
+    """Return how many more events of each kind would change a node's standing.
 
-    Under legacy rules nothing can be simulated, and all numbers are null. `ranking` is the ranking
-    at the same block, or None for an earlier block, whose ranking is not known.
+    The events are simulated from a block time. Under legacy rules nothing can be simulated, and
+    all numbers are null. `ranking` is the ranking at the same block, or None for an earlier block,
+    whose ranking is not known.
     """
     if node.membership is not Membership.MEMBER or rules.legacy is not None:
         return NO_LIFT
@@ -129,7 +130,7 @@ def compute_what_if_counts(
 def _count_first_ranks_to_advance(
     node: Node, rank: int, ranking: NodeRanking, rules: Rules
 ) -> tuple[int, int | None] | None:
-    """Return how many first ranks bring a node past the next better node, and its new rank.
+    """Return how many first ranks let a node overtake the next better node, and its new rank.
 
     `rank` is the node's rank, which is above 1. The result is None if more than `MAX_STEPS` first
     ranks are needed.
@@ -151,7 +152,10 @@ def _count_first_ranks_to_advance(
 def _count_steps(
     state: T, advance: Callable[[T], T], is_reached: Callable[[T], bool]
 ) -> int | None:
-    """Return the number of steps until `is_reached` is true, or None after `MAX_STEPS` steps."""
+    """Return the number of steps until `is_reached` is true.
+
+    The result is None if more than `MAX_STEPS` steps are needed.
+    """
     for step_count in range(MAX_STEPS + 1):
         if is_reached(state):
             return step_count

@@ -1,4 +1,4 @@
-"""Builds the network overview (nodes, score distribution, activity), and the public status."""
+"""Builds the network overview (nodes, score distribution, activity) and the public status."""
 
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ _BUCKET_COUNT_BY_SPAN = {"1h": 12, "24h": 24, "7d": 28}
 
 
 class ActivityBucket(ApiModel):
-    """The number of scores and of timeouts in one part of the time span."""
+    """The number of scores and timeouts in one part of the time span."""
 
     since: int = Field(
         description="Block time at which this part of the span begins, in unix seconds, included."
@@ -83,7 +83,7 @@ class NetworkAnswer(Answer):
 
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:
-    """Return the network overview of a time span.
+    """Return the network overview for a time span.
 
     `span` is a key of `SECONDS_BY_SPAN`.
     """
@@ -122,7 +122,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
 
 
 def _compute_score_histogram(ranking: NodeRanking) -> list[int]:
-    """Count the members in bins of equal QoS width; the last bin includes 1."""
+    """Count the members in QoS bins of equal width; the last bin includes 1."""
     # For each bin, count the members whose QoS is at least its lower bound.
     counts = [
         ranking.count_members_with_qos(UNIT * number // _HISTOGRAM_BINS)
@@ -132,7 +132,7 @@ def _compute_score_histogram(ranking: NodeRanking) -> list[int]:
 
 
 def _compute_score_quartiles(ranking: NodeRanking) -> list[str]:
-    """Return the quartiles of QoS by nearest rank, so that each is an actual node's QoS."""
+    """Return the quartiles of QoS by nearest rank, so that each is the QoS of an actual node."""
     last_rank = ranking.member_count
     if not last_rank:
         return []

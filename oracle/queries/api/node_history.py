@@ -1,4 +1,4 @@
-"""Loads a node's history for the API, with its scores over time and changes of its reliability."""
+"""Loads a node's history for the API: its scores over time and its reliability changes."""
 
 from pydantic import Field
 
@@ -58,7 +58,7 @@ class HistoryMark(ApiModel):
 
 
 class NodeHistory(Answer):
-    """QoS, long-term score and H of a node over time."""
+    """The QoS, long-term score and reliability (H) of a node over time."""
 
     node: AddressText
     first: int = Field(
@@ -95,7 +95,7 @@ class NodeHistory(Answer):
 
 
 class HistoryQuery(ApiModel):
-    """The span of a history, both ends included, and the maximum number of rows."""
+    """The time span of a history, both ends included, and the maximum number of rows."""
 
     first: int | None = Field(
         None,
@@ -121,7 +121,9 @@ class HistoryQuery(ApiModel):
 def build_node_history(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> NodeHistory:
-    """Return the history of a node that exists.
+    """Return a node's history.
+
+    The node exists.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.
@@ -133,7 +135,9 @@ def build_node_history(
 def build_history_with_points(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> tuple[NodeHistory, list[HistoryPoint]]:
-    """Return the history of an existing node, and all of its points before downsampling.
+    """Return a node's history, and all of its points before downsampling.
+
+    The node exists.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.
@@ -219,7 +223,7 @@ def load_node_record(
     changes: list[ReliabilityChange],
     span: tuple[int, int, int],
 ) -> NodeRecord:
-    """Load a node's rows within a span of time, and the last scores before the span.
+    """Load a node's rows within a time span, and its last scores before the span.
 
     `span` is the first and the last block time, and the maximum number of scores before the span.
     """

@@ -1,4 +1,4 @@
-"""Sorted and filtered pages of nodes; each page starts after the last key of the previous page."""
+"""Sorted and filtered pages of nodes; each page starts after the last key of the page before."""
 
 import base64
 import binascii
@@ -50,7 +50,7 @@ class NodeListQuery:
     limit: int = 100
 
     def list_candidates(self, ranking: NodeRanking) -> Collection[Address] | None:
-        """Return the nodes that can pass the filters, or None if they may be too many."""
+        """Return the nodes that may pass the filters, or None if there may be too many."""
         max_candidates = len(ranking.nodes) // _MIN_NODES_PER_CANDIDATE
         return next(
             (
@@ -64,7 +64,7 @@ class NodeListQuery:
     def _iterate_candidate_sets(
         self, ranking: NodeRanking, max_candidates: int
     ) -> Iterator[Collection[Address]]:
-        """Yield the nodes that match each single filter, starting with the fastest filter."""
+        """Yield the set of nodes that match each single filter, fastest filter first."""
         if self.of:
             yield [Address(text) for text in self.of if Address(text) in ranking.nodes]
         if self.gpu is not None:
@@ -121,7 +121,7 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
 
 
 def load_current_population(snapshot: ApiSnapshot) -> Population:
-    """Return the network-wide data for the scores, as of the cursor."""
+    """Load the network-wide data that scores depend on, as of the cursor."""
     ranking = snapshot.get_ranking()
     on_chain = load_on_chain_scores(
         snapshot.uow, snapshot.uow.rounds.find_last_provable_round(), snapshot.source.leaves
@@ -137,7 +137,7 @@ def load_current_population(snapshot: ApiSnapshot) -> Population:
 
 
 def _build_node_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterator[NodeEntry]:
-    """Yield the row of each node, in the given order."""
+    """Yield the list entry of each node, in the given order."""
     ranking = snapshot.get_ranking()
     population = load_current_population(snapshot)
     for node in nodes:

@@ -63,7 +63,7 @@ _TIMED_SORTS = frozenset[NodeSort]({"qos", "-qos", "reliability", "-reliability"
 
 
 class _Order(NamedTuple):
-    """The sort keys of nodes that move only by events, and of nodes that also move with time."""
+    """The sort keys of nodes that only events move, and of nodes that also move with time."""
 
     settled_keys: list[SortKey]
     recovering_keys: list[SortKey]
@@ -87,14 +87,14 @@ class _Order(NamedTuple):
         return settled_keys[index - preceding_count]
 
     def iterate_keys_after(self, key: SortKey | None) -> Iterator[SortKey]:
-        """Return an iterator over the sorted keys after `key`, or over all keys without `key`."""
+        """Return an iterator over the sorted keys after `key`, or over all keys for None."""
         if key is None:
             return merge(self.settled_keys, self.recovering_keys)
         return merge(*(islice(keys, bisect_right(keys, key), None) for keys in self if keys))
 
 
 class _StaleOrder(NamedTuple):
-    """The settled keys as of an earlier block, and the nodes that have changed since.
+    """The settled keys as of an earlier block, and the nodes that have changed since then.
 
     `earlier_nodes` has each of these nodes as of that block, or None if `settled_keys` does not
     include the node.
@@ -110,7 +110,7 @@ _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
 
 class NodeRanking:
-    """A ranking of all nodes as of one block; a sort order is updated when it is requested."""
+    """A ranking of all nodes as of one block; each sort order is updated on request."""
 
     def __init__(self, cursor: Cursor, nodes: Mapping[Address, Node], rules: Rules) -> None:
         self.cursor = cursor
@@ -142,11 +142,11 @@ class NodeRanking:
     def with_changed_nodes(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
     ) -> "NodeRanking":
-        """Return the ranking of a later block, for which only `changed_addresses` have changed.
+        """Return the ranking of a later block, given the nodes that have changed since.
 
-        The score of each recovering node is computed again, and only nodes that changed get a new
-        position among the other nodes. All nodes are ranked again under rules whose scores depend
-        on time or other nodes.
+        Only the nodes in `changed_addresses` have changed. The score of each recovering node is
+        computed again, and only nodes that changed get a new position among the other nodes. All
+        nodes are ranked again under rules whose scores depend on time or other nodes.
         """
         is_later = cursor.time >= self.cursor.time
         if self._rules.legacy is not None or self._rules.restarts or not is_later:
@@ -205,7 +205,7 @@ class NodeRanking:
         earlier_nodes: Mapping[Address, Node | None],
         earlier_settled_nodes: Mapping[Address, Node | None],
     ) -> Iterator[tuple[NodeSort, _StaleOrder]]:
-        """Yield the orders for the next ranking, each with the nodes that may have moved."""
+        """Yield each sort order for the next ranking, with the nodes that may have moved in it."""
         with self._lock:
             stale_orders = self._stale_orders | {
                 sort: _StaleOrder(order.settled_keys, {}) for sort, order in self._orders.items()
@@ -231,7 +231,7 @@ class NodeRanking:
         return compute_node_qos(node, self.cursor.time, self._rules, self.peers)
 
     def _get_ranked_qos(self, node: Node) -> int | None:
-        """Return the QoS of a node of this ranking."""
+        """Return the QoS of a node in this ranking."""
         qos_by_address = self._get_qos_of_recovering_nodes()
         if node.address in qos_by_address:
             return qos_by_address[node.address]
@@ -242,7 +242,7 @@ class NodeRanking:
         return compute_qos_with_reliability(node, UNIT, self.cursor.time, self._rules, self.peers)
 
     def _get_values_of_recovering_nodes(self, sort: NodeSort) -> Mapping[Address, int | None]:
-        """Return the sort values of the recovering nodes, which are sorted separately."""
+        """Return the sort values of recovering nodes, which are sorted separately."""
         if sort not in _TIMED_SORTS:
             return {}
         if sort.removeprefix("-") == "qos":
@@ -331,12 +331,15 @@ class NodeRanking:
         )
 
     def find_rank(self, address: Address) -> int | None:
-        """Return a member's rank by QoS, counted from 1, or None if the node is no member."""
+        """Return a member's rank by QoS, counted from 1, or None if the node is not a member."""
         node = self.nodes.get(address)
         return None if node is None else self.find_rank_by_qos(address, self.compute_qos(node))
 
     def find_rank_by_qos(self, address: Address, qos: int | None) -> int | None:
-        """Return the rank of a node if it had this QoS, counted from 1, or None without a QoS."""
+        """Return the rank that a node would have with the given QoS.
+
+        Ranks are counted from 1. The result is None if the QoS is None.
+        """
         if qos is None:
             return None
         return self._get_order("qos").count_keys_below(SortKey(0, -qos, address)) + 1
@@ -365,7 +368,10 @@ class NodeRanking:
             return self._draw_weights
 
     def _build_weight_row(self, address: Address) -> tuple[int, int | None] | None:
-        """Return a member's stake, and its QoS if it is available; or None for a non-member."""
+        """Return a member's stake, and its QoS if the member is available.
+
+        The result is None for a node that is not a member.
+        """
         node = self.nodes[address]
         qos = self._get_ranked_qos(node)
         if qos is None:
@@ -374,7 +380,10 @@ class NodeRanking:
         return node.stake or 0, qos if is_available else None
 
     def get_ranked_key(self, rank: int) -> SortKey:
-        """Return the key of the node with this rank by QoS; `value` is the negated QoS."""
+        """Return the sort key of the node with this rank by QoS.
+
+        The `value` of the key is the negated QoS.
+        """
         return self._get_order("qos").get_key(rank - 1)
 
     @property
@@ -390,7 +399,7 @@ class NodeRanking:
     def _build_key_function(
         self, sort: NodeSort, *, are_settled: bool = False
     ) -> Callable[[Node], SortKey]:
-        """Return a function that builds the key of a node of this ranking.
+        """Return a function that builds the sort key of a node of this ranking.
 
         If the nodes are settled, they may also be nodes as of an earlier block.
         """
@@ -418,7 +427,7 @@ class NodeRanking:
 
 
 def _make_key_builder(sort: NodeSort) -> Callable[[int | None, Address], SortKey]:
-    """Return a function that builds a node's sort key from a value and the node's address."""
+    """Return a function that builds a sort key from a value and the node's address."""
     sort_sign = 1 if sort.startswith("-") else -1
     return lambda number, address: SortKey(int(number is None), sort_sign * (number or 0), address)
 
@@ -429,7 +438,10 @@ def _update_addresses_by_gpu(
     nodes: Mapping[Address, Node],
     changed_addresses: Iterable[Address],
 ) -> Mapping[str, frozenset[Address]]:
-    """Return the addresses by GPU name after nodes changed; an unknown GPU has an empty name."""
+    """Return the updated addresses by GPU name after some nodes changed.
+
+    An unknown GPU has an empty name.
+    """
     removed_by_gpu = defaultdict[str, set[Address]](set)
     added_by_gpu = defaultdict[str, set[Address]](set)
     for address in changed_addresses:
@@ -452,7 +464,9 @@ def _update_addresses_by_gpu(
 def _merge_sorted_keys(
     sorted_keys: list[SortKey], removed_keys: Sequence[SortKey], added_keys: Sequence[SortKey]
 ) -> list[SortKey]:
-    """Merge sorted keys with the `added_keys` keys, and leave out the `removed_keys` keys.
+    """Add and remove keys in a sorted list of sort keys.
+
+    `added_keys` are added, and `removed_keys` are removed.
 
     Both key sequences are sorted, and every removed key is in the list. Runs of the list between
     two keys are copied as slices.
@@ -490,7 +504,7 @@ class NodeRankingCache:
     def load_trends(
         self, uow: UnitOfWork, nodes: Sequence[Node]
     ) -> dict[Address, tuple[int, ...]]:
-        """Return the last few QoS values of nodes in the newest ranking, oldest first."""
+        """Return the last few QoS values of each node in the newest ranking, oldest first."""
         return self._trends.load_trends(uow, nodes, self._generation)
 
     def get_ranking(self, uow: UnitOfWork, cursor: Cursor) -> NodeRanking:

@@ -22,13 +22,13 @@ class ProofAnswer(Answer):
 
 
 class BundleAnswer(Answer):
-    """A node's leaf in a round, and all data that is needed to verify the leaf."""
+    """A node's leaf in a round, and all data needed to verify the leaf."""
 
     bundle: EvidenceBundle
 
 
 def build_proof_answer(source: ApiSource, node: str, round_number: int | None) -> ProofAnswer:
-    """Return the proof of a node's score in a round, or in the newest accepted round.
+    """Return the proof of a node's score in a round, or by default in the newest accepted round.
 
     `node` is an address or its beginning; absence can only be proven for a whole address.
 
@@ -69,7 +69,7 @@ def is_whole_address(prefix: str) -> bool:
 
 
 def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
-    """Return the leaf that a round as of the cursor would have for a node.
+    """Build the leaf that a node would have in a round as of the cursor.
 
     No tree is built, so the leaf's link to the next address holds the node's own address.
     """
@@ -85,6 +85,6 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
 
 
 def is_refold_required(source: ApiSource, round_number: int | None) -> bool:
-    """Return whether a proof in a round can be built only by folding the stored logs again."""
+    """Return whether a proof for a round requires folding the stored logs again."""
     with source.archive.store.read_transaction() as uow:
         return not has_stored_leaves(uow, source.leaves, round_number)

@@ -1,4 +1,4 @@
-"""A node's computed and on-chain score, its rank, its margins, and the explanation of a score."""
+"""Answers about one node: its computed and on-chain scores, rank, margins and explanation."""
 
 from pydantic import Field
 
@@ -207,7 +207,10 @@ def _build_kickout_progress(
 
 
 def _find_kickout_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | None) -> str | None:
-    """Return why the contract would reject a proposal of the node's due kickout, or None."""
+    """Return why the contract would reject a proposal of the node's due kickout.
+
+    The result is None if the contract would accept the proposal.
+    """
     due_since = node.kickout_due_time
     if kick is not None and due_since is not None and kick.is_spared(due_since):
         return "the vetoer cancelled this kickout, or the node was readmitted since"
@@ -236,7 +239,7 @@ def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainSco
 
 
 class ExplanationAnswer(Answer):
-    """All numbers from which a score is computed, each with its log."""
+    """All numbers that a score is computed from, each with its log."""
 
     explanation: NodeExplanation = Field(
         description=(
@@ -249,7 +252,7 @@ class ExplanationAnswer(Answer):
 def build_node_explanation(
     source: ApiSource, address: Address, block_number: int | None
 ) -> ExplanationAnswer:
-    """Explain a node's score at a block, or at the cursor's block by default.
+    """Explain a node's score at a block, by default at the cursor's block.
 
     Raises:
         RequestError: the block is above the last indexed block.
@@ -268,7 +271,7 @@ def build_node_explanation(
 
 
 def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> Explanation:
-    """Return a node's explanation; raise NotFoundError if no event up to the block names it."""
+    """Explain a node's score; raise NotFoundError if no event up to the block names the node."""
     try:
         return explain_score(source.archive, address, block, source.rankings.get_ranking)
     except InputError as error:
@@ -276,7 +279,7 @@ def explain_known_node(source: ApiSource, address: Address, block: BlockRef) -> 
 
 
 def _resolve_block(snapshot: ApiSnapshot, block_number: int | None) -> BlockRef:
-    """Return the requested block, from its stored header or from a stored log of the block."""
+    """Look up the requested block, by default the cursor's, in the stored headers and logs."""
     cursor = snapshot.cursor
     if block_number is None or block_number == cursor.number:
         return BlockRef(cursor.number, cursor.hash, ZERO_HASH, cursor.time)

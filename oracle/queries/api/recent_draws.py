@@ -1,4 +1,4 @@
-"""Caches the network's newest draws with the requirements of their tasks, for one block."""
+"""Caches the network's newest draws and the requirements of their tasks, for one block."""
 
 import threading
 from typing import NamedTuple
@@ -14,7 +14,7 @@ MAX_DRAWS = 500
 
 
 class RecentDraw(NamedTuple):
-    """A draw, and the requirement, the group and the fee of its task; an unknown fee is 0."""
+    """A draw with the requirement, group and fee of its task; an unknown fee is 0."""
 
     draw: StoredDraw
     requirement: Requirement
@@ -23,7 +23,7 @@ class RecentDraw(NamedTuple):
 
 
 class RecentDrawCache:
-    """A thread-safe cache of the newest draws; only tasks of new draws are read again."""
+    """A thread-safe cache of the newest draws, which reads only the tasks of new draws."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,7 +37,10 @@ class RecentDrawCache:
         ] = {}
 
     def load_draws(self, uow: UnitOfWork, cursor: Cursor) -> list[RecentDraw]:
-        """Return up to `MAX_DRAWS` draws up to the cursor of this snapshot, oldest first."""
+        """Return the newest draws up to the cursor of this snapshot, oldest first.
+
+        At most `MAX_DRAWS` draws are returned.
+        """
         with self._lock:
             if self._epoch != cursor.epoch:
                 self._load_rows(uow)

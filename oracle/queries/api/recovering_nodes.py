@@ -1,4 +1,4 @@
-"""The nodes whose reliability is below 1 and therefore changes with time, without an event."""
+"""Nodes with a reliability below 1, which rises over time without events."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from oracle.domain.state import Membership, Node
 
 
 class _RecoveringNode(NamedTuple):
-    """The facts about a node that determine how its state and its QoS change with time.
+    """The values that determine how a node's state and QoS change over time.
 
     Its state is the same while its reliability is at least `lower_bound` and below `upper_bound`.
     `long_term` is None for a node that is not a member, and under legacy rules.
@@ -39,7 +39,7 @@ class _RecoveringNode(NamedTuple):
 
 
 class RecoveringNodes:
-    """The nodes that have not fully recovered at a block time, and their reliability then."""
+    """The nodes that have not fully recovered at a block time, with their reliability."""
 
     def __init__(
         self, rules: Rules, time: int, row_by_address: dict[Address, _RecoveringNode] | None = None
@@ -60,7 +60,7 @@ class RecoveringNodes:
         self._bounds = sorted({rules.exclude_enter, rules.exclude_exit, RECOVERING_BELOW})
 
     def add_node(self, node: Node) -> int:
-        """Add a node unless it has recovered, and return its reliability."""
+        """Return a node's reliability, and add the node if it has not fully recovered."""
         rules, time = self._rules, self._time
         reliability = compute_reliability(node, time, rules)
         if node.base == UNIT or time - node.since >= compute_decay_end(rules.tau_seconds):
@@ -81,7 +81,7 @@ class RecoveringNodes:
     def advance(
         self, time: int, changed_addresses: Iterable[Address]
     ) -> tuple["RecoveringNodes", list[Node]]:
-        """Return the recovering nodes as of a later block, and the nodes with a changed state.
+        """Return the recovering nodes as of a later block, and the nodes whose state changed.
 
         The nodes with another state, among them the nodes that have recovered, and the nodes that
         events changed are left out of the recovering nodes.

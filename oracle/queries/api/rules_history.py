@@ -1,4 +1,4 @@
-"""The rules for the scores of nodes, the changes of the contract's rules, and their texts."""
+"""The rules that score the nodes, the contract's rules changes, and the texts of rules."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ from oracle.telemetry.safe_text import escape_unprintable
 
 
 class RuleEntry(ApiModel):
-    """One rule, with its value in force and its published value."""
+    """A rule with its value in force and its published value."""
 
     name: str = Field(examples=["tau_seconds"])
     value: str | None = Field(
@@ -33,7 +33,7 @@ class RuleEntry(ApiModel):
 
 
 class RulesAnswer(Answer):
-    """The rule set by which all scores in the index were computed."""
+    """The rule set that all scores in the index were computed with."""
 
     name: str
     version: int
@@ -70,12 +70,15 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
 
 
 def find_changed_rules(snapshot: ApiSnapshot) -> dict[str, str]:
-    """Return the values in force that differ from the published rule set, by rule name."""
+    """Return the rules whose values in force differ from the published rule set.
+
+    The result maps each rule's name to its value in force.
+    """
     return compute_rule_changes(snapshot.source.archive.rules)
 
 
 class RuleDifference(ApiModel):
-    """A rule that a rules change of the contract sets to another value."""
+    """A rule to which a rules change of the contract gives another value."""
 
     name: str = Field(examples=["tau_seconds"])
     before: str | None = Field(description="Old value of the rule; null if it was not set.")
@@ -151,7 +154,7 @@ class RulesHistory(Answer):
 
 
 class AnnouncedRules(Answer):
-    """The complete text of some rules."""
+    """The complete text of announced rules."""
 
     rules_hash: HashText
     rules_id: str = Field(description="The text whose SHA-256 is `rules_hash`.")
@@ -214,7 +217,7 @@ def _find_change_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
 
 
 def _find_replaced_change(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
-    """Return the change whose rules `change` replaced, or would replace if it is pending."""
+    """Return the change whose rules `change` replaced, or will replace if it is pending."""
     effective_changes = list_changes_in_force(changes)
     if change.is_pending:
         return effective_changes[-1] if effective_changes else None

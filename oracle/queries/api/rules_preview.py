@@ -1,4 +1,4 @@
-"""Compares all nodes under the rules in force and under other rules, at one block.
+"""Compares all nodes under the rules in force and under other rules, at the same block.
 
 The figures are computed by a worker (`daemon.rules_previews`) and kept in files. A file is shown
 only while its rules are still announced, or configured as a shadow set.
@@ -33,7 +33,7 @@ _MAX_ANNOUNCED = 4
 
 
 class NodePreview(msgspec.Struct, frozen=True, array_like=True):
-    """A node under the rules in force, and under other rules.
+    """The standing of a node under the rules in force and under other rules.
 
     QoS and chances are in units of 10^-18, and ranks are counted from 1. QoS, rank and chance are
     None for a node that is not a member. The chance of the next task is 0 while a member is not
@@ -61,7 +61,10 @@ class NodePreview(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RulesPreview(msgspec.Struct, frozen=True):
-    """All nodes at a final block, by address; rule sets are identified by their SHA-256."""
+    """The standing of all nodes under both rule sets, at a final block.
+
+    Nodes are keyed by address; rule sets are identified by their SHA-256.
+    """
 
     rules_now: str
     rules_then: str
@@ -70,7 +73,7 @@ class RulesPreview(msgspec.Struct, frozen=True):
     nodes: tuple[NodePreview, ...]
 
     def find_node(self, address: Address) -> NodePreview | None:
-        """Return the figures of a node, or None if no event up to the block refers to the node."""
+        """Return the preview of a node, or None if no event up to the block refers to the node."""
         return next((entry for entry in self.nodes if entry.node == address), None)
 
 
@@ -78,7 +81,7 @@ _DECODER = msgspec.json.Decoder(RulesPreview)
 
 
 class OtherRules(NamedTuple):
-    """Announced rules, or a shadow set, which is scored beside the rules in force.
+    """Announced rules, or a shadow rule set that is scored beside the rules in force.
 
     Announced rules take effect at the unix time `ready_at` or later; `ready_at` is None for a
     shadow set. `name` is the hash of announced rules, or the name of the shadow set.
@@ -95,7 +98,7 @@ def list_other_rules(
     folder: Path,
     shadow_rules: Mapping[str, Rules],
 ) -> list[OtherRules]:
-    """Return the announced rules whose text this host has, and the shadow sets.
+    """Return the announced rules whose text is on this host, and the shadow rule sets.
 
     Announced rules that this program cannot read, or that belong to another `profile`, are left
     out.
@@ -186,7 +189,7 @@ def _compute_chance(
 
 
 def build_preview_path(folder: Path, rules: Rules) -> Path:
-    """Return the path of the file with the preview of these rules."""
+    """Return the path of the file that holds the preview of these rules."""
     return folder / f"{identify_rules(rules).sha256}.json"
 
 
@@ -197,7 +200,7 @@ def encode_preview(preview: RulesPreview) -> bytes:
 def iterate_previews(
     folder: Path, rules_now: Rules, other_rules: list[OtherRules]
 ) -> Iterator[tuple[OtherRules, RulesPreview]]:
-    """Yield the rule sets other than the rules in force, each with its preview."""
+    """Yield each of the other rule sets that has a current preview, and the preview."""
     sha256_now = identify_rules(rules_now).sha256
     for other_set in other_rules:
         path = build_preview_path(folder, other_set.rules)

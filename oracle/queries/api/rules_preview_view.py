@@ -1,4 +1,4 @@
-"""The read API's answers about what other rules would change, for the network and one node."""
+"""Read API answers about the effect of other rules on the network and on one node."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,7 +21,7 @@ _LISTED_NODES = 10
 
 
 class PreviewOrigin(ApiModel):
-    """The other rules, and the block at which both rule sets were compared."""
+    """The other rules, and the block at which the rule sets were compared."""
 
     rules: str = Field(description="Hash of the announced rules, or name of the shadow set.")
     ready_at: int | None = Field(
@@ -37,7 +37,7 @@ class PreviewOrigin(ApiModel):
 
 
 class NodeUnderRules(ApiModel):
-    """The rank and the QoS of a node under the rules in force, and under other rules."""
+    """The rank and QoS of a node under the rules in force and under other rules."""
 
     node: AddressText
     rank_now: int | None = Field(
@@ -62,7 +62,7 @@ class NodeUnderRules(ApiModel):
 
 
 class NodePreviewView(PreviewOrigin):
-    """A node under the rules in force, and under one of the other rule sets."""
+    """A node under the rules in force and under one other rule set."""
 
     figures: NodeUnderRules
 
@@ -108,7 +108,7 @@ class RulesPreviews(Answer):
 
 
 def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
-    """Return the effect of each of the other rule sets on the network."""
+    """Return the effect of each other rule set on the network."""
     return RulesPreviews(
         as_of=snapshot.as_of,
         previews=[
@@ -119,7 +119,7 @@ def build_rules_previews(snapshot: ApiSnapshot) -> RulesPreviews:
 
 
 def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews:
-    """Return the rank and the QoS of a node under each of the other rule sets."""
+    """Return the rank and QoS of a node under each other rule set."""
     return NodePreviews(
         as_of=snapshot.as_of,
         node=address,
@@ -135,7 +135,7 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
 
 
 def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPreviewView:
-    """Return the totals of a preview, and the nodes whose ranks change most."""
+    """Return a preview's totals, and the nodes whose ranks change most."""
     nodes = preview.nodes
     moved_nodes = sorted(
         (entry for entry in nodes if entry.places_lost), key=lambda entry: entry.places_lost

@@ -1,4 +1,4 @@
-"""The data source of all answers, and the database snapshot behind each answer."""
+"""The data source of all answers, and the database snapshot that an answer is computed from."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,11 +31,11 @@ class RequestError(InputError):
 
 
 class NotFoundError(RequestError):
-    """The requested object was never seen up to the block of the answer."""
+    """The requested object is unknown at the block of the answer."""
 
 
 class AmbiguousPrefixError(RequestError):
-    """A prefix that matches several objects; `candidates` are the first of these objects."""
+    """A prefix that matches several objects; `candidates` lists the first of them."""
 
     def __init__(self, prefix: str, candidates: list[str]) -> None:
         self.candidates = candidates
@@ -78,7 +78,7 @@ class ApiSource:
     shadow_rules: Mapping[str, Rules] = field(default_factory=dict)
 
     def find_addresses_by_label(self, text: str) -> list[Address]:
-        """Return the addresses labelled `text`, or else those whose label starts with `text`."""
+        """Return the addresses with the label `text`, or else those whose label starts with it."""
         folded_text = text.casefold()
         exact_matches = [
             address for address, label in self.labels.items() if label.casefold() == folded_text
@@ -92,7 +92,7 @@ class ApiSource:
 
 @dataclass(frozen=True, slots=True)
 class ApiSnapshot:
-    """The snapshot of the database that one answer is computed from."""
+    """The database snapshot that one answer is computed from."""
 
     source: ApiSource
     uow: UnitOfWork
@@ -119,7 +119,7 @@ class ApiSnapshot:
         )
 
     def find_block_time(self, position: Position) -> int | None:
-        """Return the block time of an event, or None without a stored header or log."""
+        """Return the block time of an event, or None if no header or log is stored."""
         block = self.uow.blocks.find_canonical(position.block)
         if block is not None:
             return block.time
@@ -129,7 +129,7 @@ class ApiSnapshot:
         )
 
     def load_log_places(self, positions: Iterable[Position]) -> dict[Position, LogPlace]:
-        """Return the source of the event at each position, with the transaction of its log."""
+        """Load the source of the event at each position, including the transaction of its log."""
         return load_event_sources(self.uow, positions)
 
 

@@ -1,1 +1,1 @@
-"""The history as Parquet files, with the tables, the export, and a reader of exports."""
+"""The history as Parquet files: the tables, the export, and a reader of exports."""

@@ -1,4 +1,4 @@
-"""Converts events to rows of the table `events` and back without loss.
+"""Converts events to rows of the table `events`, and back without loss.
 
 A file may come from an untrusted source, so rows that are not a valid event are rejected. See
 docs/reference/parquet.md#events.
@@ -46,7 +46,7 @@ _COLUMNS_BY_TYPE = {
 
 
 def build_event_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
-    """Return events as rows of the table, in the given order."""
+    """Convert events to rows of the table `events`, in the given order."""
     blocks, txs, logs, sub_indexes = zip(*(event.at for event in events), strict=True)
     times = ([event.time for event in events], [event.time_ms for event in events])
     position_columns = (blocks, txs, logs, sub_indexes, *times)
@@ -75,7 +75,7 @@ def _encode_column(values: list[Any], name: str) -> list[Any]:
 
 
 def decode_event_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
-    """Yield the events that the rows of a batch encode.
+    """Yield the events encoded in the rows of a batch.
 
     Raises:
         InputError: a row is not a valid event, because its type is unknown, a required field is
@@ -131,7 +131,7 @@ def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> N
 
 
 def _decode_column(column: pa.Array, name: str) -> list[Any]:
-    """Return a column as a list of event values; nulls stay None."""
+    """Return the values of a column as event values; nulls stay None."""
     present_values: list[Any] = column.drop_null().to_pylist()
     kind = _KIND_BY_COLUMN.get(name)
     if kind is not None and kind.from_column is not None:
@@ -147,7 +147,7 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
 
 
 def _check_hex_column(column: pa.Array, name: str, digits: int) -> None:
-    """Raise InputError for a column with a value that is not 0x and this many hex digits."""
+    """Raise InputError if a value is not `0x` followed by this many hex digits."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:
         raise InputError(f"invalid event row: {name} must be 0x and {digits} hex digits")

@@ -31,7 +31,7 @@ ProgressCallback = Callable[[int, int], None]
 
 
 def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
-    """Return the identity of a database's history, which an export stores.
+    """Return the identity of a database's history, which is stored in each export.
 
     Raises:
         InputError: nothing is indexed yet, or the stored logs have to be folded again first.
@@ -61,7 +61,7 @@ def export_blocks(
     *,
     include_recent: bool = False,
 ) -> ParquetAnswer:
-    """Write the blocks that became final since the last run, saving the progress per range.
+    """Write the blocks that became final since the last run, and save progress after each range.
 
     Args:
         folder: the export, opened for the history of this database (`load_export_source`).
@@ -88,7 +88,7 @@ def export_blocks(
 
 
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ParquetAnswer:
-    """Return the blocks that a run of `export_blocks` would write, without writing them."""
+    """Return the blocks that `export_blocks` would write."""
     with store.read_transaction() as uow:
         _check_export_continuity(uow, folder)
         newest_block, final_block = _load_last_blocks(uow)
@@ -104,7 +104,7 @@ def _build_answer(
     final_block: int,
     rows: dict[str, int] | None = None,
 ) -> ParquetAnswer:
-    """Return the answer about a run, or about a dry run if `rows` is None."""
+    """Build the answer about a run, or about a dry run if `rows` is None."""
     has_new_blocks = first_block <= last_block
     return ParquetAnswer(
         dry_run=rows is None,
@@ -117,7 +117,10 @@ def _build_answer(
 
 
 def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:
-    """Return the last folded block, and the last final block (-1 if no block is final)."""
+    """Return the numbers of the last folded and the last final block.
+
+    The last final block is -1 if no block is final.
+    """
     cursor = uow.cursor.get()
     if cursor is None:
         raise InputError("nothing is indexed yet; there is nothing to export")
@@ -144,7 +147,7 @@ class _ExportRun:
     row_count_by_table: dict[ExportTable, int]
 
     def append_final_blocks(self, on_progress: ProgressCallback) -> bool:
-        """Write one range of final blocks, save it, and return whether more blocks are final."""
+        """Write and save one range of final blocks, and return whether more are left."""
         manifest = self.folder.manifest
         with self.store.read_transaction() as uow:
             self._check_source(uow)
@@ -163,7 +166,7 @@ class _ExportRun:
         return blocks.last < final_block
 
     def write_recent_blocks(self) -> int:
-        """Write the blocks that are not final, and return the last block.
+        """Write the blocks that are not final yet, and return the last block.
 
         The manifest is not saved, so the next run replaces these blocks.
         """

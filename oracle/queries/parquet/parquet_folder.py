@@ -1,4 +1,4 @@
-"""A folder with an export; Parquet files are added to it atomically.
+"""An export folder, to which Parquet files are added atomically.
 
 `export.json` records the progress of the export. Files with blocks above this progress belong to
 an unfinished run or to blocks that were not final, and are replaced. See
@@ -29,7 +29,7 @@ _SUFFIX = ".parquet"
 
 
 class ExportSource(msgspec.Struct, frozen=True):
-    """The identity of an exported history; it must be the same in all runs that use a folder."""
+    """The identity of an exported history, which never changes within a folder."""
 
     chain_id: int
     genesis_hash: str
@@ -40,7 +40,7 @@ class ExportSource(msgspec.Struct, frozen=True):
 
 
 class ExportManifest(msgspec.Struct):
-    """The progress of an export.
+    """The saved progress of an export.
 
     `next` is the first block without permanent rows. `last_log` is the newest block below `next`
     that has an indexed log, with its hash, so that the next run detects a different chain.
@@ -57,14 +57,16 @@ class ExportManifest(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ParquetFolder:
-    """An export on disk, opened for writing (`open_for_append`) or reading (`open_existing`)."""
+    """An export on disk, opened to append (`open_for_append`) or read (`open_existing`)."""
 
     path: Path
     manifest: ExportManifest
 
     @classmethod
     def open_for_append(cls, path: Path, source: ExportSource, blocks_per_folder: int) -> Self:
-        """Open an export, or prepare a new one in an empty folder without writing to it.
+        """Open an export, or prepare a new one in an empty folder.
+
+        Nothing is written yet.
 
         Raises:
             InputError: the folder has other content or another history, or cannot be read.
@@ -104,7 +106,7 @@ class ParquetFolder:
         return cls(path, manifest)
 
     def list_files(self, table: ExportTable, *, only_final: bool = True) -> list[Path]:
-        """Return the files of a table in block order, by default only those of final blocks."""
+        """Return the files of a table in block order, by default only files of final blocks."""
         paths = sorted((self.path / table).glob(f"*/*{_SUFFIX}"))
         return [
             path
@@ -113,7 +115,7 @@ class ParquetFolder:
         ]
 
     def prepare_export_run(self) -> None:
-        """Claim the folder, and delete files of an unfinished run or of non-final blocks.
+        """Write a first manifest, and delete files of unfinished runs or non-final blocks.
 
         Raises:
             OSError: a file cannot be written or deleted.
@@ -128,7 +130,7 @@ class ParquetFolder:
                 path.unlink()
 
     def split_block_range(self, blocks: BlockRange) -> Iterator[BlockRange]:
-        """Split blocks into ranges, each of which lies within one partition folder."""
+        """Split a range of blocks so that each part lies in one partition folder."""
         size, first = self.manifest.blocks_per_folder, blocks.first
         while first <= blocks.last:
             last = min(first - first % size + size - 1, blocks.last)
@@ -138,7 +140,7 @@ class ParquetFolder:
     def write_table(
         self, table: ExportTable, blocks: BlockRange, batches: Iterable[pa.RecordBatch]
     ) -> int:
-        """Write a table's rows of these blocks, and return the number of rows.
+        """Write the rows of a table for these blocks, and return their number.
 
         The blocks must lie within one partition folder. If there are no rows, a file is written
         only if the table has no file yet, because readers need a file for the schema.
@@ -165,7 +167,7 @@ class ParquetFolder:
         return row_count
 
     def save_manifest(self) -> None:
-        """Write the manifest, which makes the files written before it part of the export."""
+        """Write the manifest, which adds the files written so far to the export."""
         self.path.mkdir(parents=True, exist_ok=True)
         with replace_file(self.path / MANIFEST) as temporary_path:
             temporary_path.write_bytes(
@@ -188,7 +190,7 @@ _WRITER_OPTIONS = {
 
 
 def _parse_first_block(path: Path) -> int:
-    """Parse the number of the first block in a file from the file's name."""
+    """Parse the number of a file's first block from the file name."""
     digits = path.name.partition("-")[0]
     if not digits.isdecimal():
         raise InputError(f"{path}: this file is not part of an export; move it elsewhere")

@@ -14,7 +14,7 @@ from oracle.domain.events.network_events import FIELD_KINDS
 
 
 class ExportTable(StrEnum):
-    """The tables of an export; each value is the name of the table and its folder."""
+    """The tables of an export; each value names both the table and its folder."""
 
     EVENTS = "events"
     SCORES = "scores"
@@ -33,7 +33,7 @@ _WEI = pa.string()
 
 
 def _build_schema(*columns: tuple[str, pa.DataType], nullable_names: str = "") -> pa.Schema:
-    """Return a schema in which only the columns named in `nullable_names` may be null."""
+    """Build a schema in which only the columns in `nullable_names` may be null."""
     nullable = set(nullable_names.split())
     return pa.schema([pa.field(name, kind, nullable=name in nullable) for name, kind in columns])
 

@@ -1,4 +1,4 @@
-"""Compares a relay's rows with each other and with the chain, and lists the contradictions.
+"""Finds contradictions within a relay's rows, and between the rows and the chain.
 
 The stakes on chain, and the times at which rows were observed, are read from a daemon's database.
 See docs/reference/crynux-relay.md#contradictions.
@@ -41,7 +41,7 @@ _RUNNER_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowContradiction:
-    """A confirmed contradiction; `row` is the id of the later row, and `why` is a sentence."""
+    """A confirmed contradiction; `row` is the later row's id, and `why` is a sentence."""
 
     kind: str
     row: int
@@ -51,7 +51,7 @@ class RowContradiction:
 
 @dataclass(frozen=True, slots=True)
 class ChainStakes:
-    """The stakes of nodes on chain; times are block times in seconds.
+    """The on-chain stakes of nodes; times are block times in seconds.
 
     `changes` has a list for each node, with pairs of a time and the stake in wei from then on, in
     order of time. `read_until` is the time of the last block that was read. `network` is the
@@ -65,7 +65,7 @@ class ChainStakes:
 
 @dataclass(slots=True)
 class RowContradictions:
-    """The contradictions in order of rows, and the number of rows that cannot be judged yet."""
+    """The contradictions in row order, and the number of rows that cannot be judged yet."""
 
     found: list[RowContradiction] = field(default_factory=list)
     unjudged: int = 0
@@ -74,7 +74,7 @@ class RowContradictions:
 def find_contradictions(
     rows: Sequence[FeedRow], chain: ChainStakes | None, max_lag_seconds: int
 ) -> RowContradictions:
-    """Return the contradictions among rows, and between rows and the chain if `chain` is given.
+    """Return the contradictions within rows, and between rows and the chain if given.
 
     A stake in a row must equal the chain's stake at that time or up to `max_lag_seconds` before. A
     node that was kicked out must have no stake `max_lag_seconds` later. Rows whose time was not
@@ -95,7 +95,7 @@ def find_contradictions(
 
 
 def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
-    """Yield the rows in which one node answered or ended a task that another node had started."""
+    """Yield the rows in which a node answered or ended another node's task."""
     starters: dict[str, str] = {}
     for row in rows:
         task = row.task.lower()
@@ -156,7 +156,7 @@ def _compare_row_with_chain(
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
-    """Return every stake of a node between two times, without the 0 before its first stake."""
+    """Return every stake of a node in a time span, or 0 if it had no stake yet."""
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}
@@ -165,7 +165,7 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
 def load_observed_rows(
     uow: UnitOfWork, reader: EventReader, network: str | None
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
-    """Read the feed rows that a daemon observed, by id, and the stakes on chain.
+    """Load the feed rows that a daemon observed, by id, and the on-chain stakes.
 
     `network` is the relay's name for the chain.
 

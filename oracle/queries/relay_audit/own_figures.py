@@ -1,4 +1,4 @@
-"""Derives scores from a relay's rows by the relay's rules, with the daemon's reader and fold.
+"""Derives scores from a relay's rows by the relay's rules, with the daemon's own reader and fold.
 
 See docs/reference/crynux-relay.md#expected-figures.
 """
@@ -44,7 +44,7 @@ _BLOCK = 1
 
 @dataclass(slots=True)
 class DerivedNode:
-    """The values derived for a node; every integer except `derived_count` is a feed row's id.
+    """The figures derived for a node; integers except `derived_count` are ids of feed rows.
 
     `derived_count` is the number of zero scores that were derived because the node was silent.
     `possible_zero_rows` are the rows of groups that may have given the node a 0. `unplaced_rows`
@@ -75,7 +75,7 @@ class DerivedNode:
 
     @property
     def has_known_times(self) -> bool:
-        """Whether the time of every row since the node joined was observed."""
+        """Whether the time of every row since the node joined is known."""
         return self.joined_at > self.unknown_until
 
     def compute_long_term_score(self) -> float:
@@ -83,7 +83,7 @@ class DerivedNode:
         return compute_long_term_score(self.state, RELAY, 0) / UNIT
 
     def compute_long_term_score_bounds(self) -> tuple[float, float]:
-        """Return the bounds of Q_long / 10 over all scores that are consistent with the rows."""
+        """Return the bounds of Q_long / 10 over all scores that the rows allow."""
         possible_zero_scores = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score = min(RELAY.rank_scores)
         max_score = max(RELAY.rank_scores)
@@ -98,7 +98,10 @@ class DerivedNode:
         return min(possible_scores), max(possible_scores)
 
     def _compute_score_with_extras(self, extra_scores: Sequence[tuple[int, int]]) -> float:
-        """Return Q_long / 10 with additional scores, given as pairs of a row id and a score."""
+        """Return Q_long / 10 with additional scores.
+
+        Each additional score is a pair of a row id and a score.
+        """
         if not extra_scores:
             return self.compute_long_term_score()
         dated_scores = sorted(
@@ -122,7 +125,7 @@ class DerivedNode:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFigures:
-    """The values derived for each node from a stream, and the rows they were derived from.
+    """The figures derived for each node, and the rows that they were derived from.
 
     `nodeless_task_count` is the number of tasks that had started before the first row.
     """
@@ -137,7 +140,7 @@ class DerivedFigures:
 def derive_figures_from_rows(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> DerivedFigures:
-    """Derive the nodes of a feed by folding its rows in the order of ids, as the daemon does.
+    """Derive each node's figures by folding the feed's rows in the order of ids.
 
     `time_by_row` has the known times of rows, in seconds of the relay's clock.
     """
@@ -178,7 +181,7 @@ def derive_figures_from_rows(
 def _assign_row_times(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> Iterator[FeedRow]:
-    """Give every row a block number and a time, so that the times never decrease."""
+    """Give every row a block number and a time, so that times never decrease."""
     latest_time = 0
     for row in rows:
         latest_time = max(latest_time, time_by_row.get(row.id, latest_time))
@@ -205,7 +208,7 @@ def _assign_rows_to_nodes(
     node_by_task: Mapping[TaskKey, Address],
     time_by_row: Mapping[int, int],
 ) -> None:
-    """Record each row at its node; the rows of a task belong to the node that runs the task."""
+    """Record each row at its node, which is the node that runs the row's task."""
     for row in rows:
         running_node = node_by_task.get(TaskKey(row.task.lower()))
         node = nodes.get(running_node or Address(row.node.lower()))
@@ -231,7 +234,7 @@ def _record_membership(
 def _mark_ambiguous_nodes(
     nodes: Mapping[Address, DerivedNode], ambiguous_ids: Collection[int]
 ) -> None:
-    """Mark the nodes that have rows within `MAX_ID_GAP` ids of an ambiguous row.
+    """Mark the nodes with rows within `MAX_ID_GAP` ids of an ambiguous row.
 
     Near an ambiguous row, a group may have been left out.
     """
@@ -247,7 +250,7 @@ def _record_ambiguous_scores(
     timeouts: Iterable[TaskTimedOut],
     node_by_task: Mapping[TaskKey, Address],
 ) -> None:
-    """Record the scores that may be missing because two groups could not be distinguished.
+    """Record scores that may be missing because two groups are indistinguishable.
 
     `unplaced_rows` are the rows that fit two groups. `timeouts` are the timeouts for which no zero
     score was derived.
@@ -262,7 +265,7 @@ def _record_ambiguous_scores(
 
 
 def group_scores(nodes: Mapping[Address, DerivedNode]) -> dict[int, list[ScoreEntry]]:
-    """Group the nodes' scores by the id of the first row of each score's group."""
+    """Group the nodes' scores by task group, identified by the id of its first row."""
     scores_by_group: dict[int, list[ScoreEntry]] = defaultdict(list)
     for node in nodes.values():
         for score in node.scores:

@@ -1,4 +1,4 @@
-"""Finds the first row where the relay's score of a node diverges from the derived score.
+"""Finds the first row at which the relay's score of a node diverges from the derived score.
 
 Two scores do not show which row caused their difference, so hypotheses are tested. Each hypothesis
 is a single change of the relay's records that yields exactly the relay's score. The kinds of
@@ -26,7 +26,7 @@ _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The row where two scores diverge (0 if unknown), and a sentence with the reason."""
+    """The row at which two scores diverge (0 if unknown), and the reason as a sentence."""
 
     kind: str
     row: int
@@ -35,20 +35,20 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class RelayClaim:
-    """A node's Q_long / 10 as the relay reports it, with its tolerance, after `after_row`."""
+    """The Q_long / 10 that the relay reports for a node after `after_row`, with a tolerance."""
 
     long_term: float
     slack: float
     after_row: int = 0
 
     def matches_scores(self, scores: Sequence[int]) -> bool:
-        """Return whether a pool of these scores (oldest first) has the relay's mean."""
+        """Return whether the mean of these scores (oldest first) equals the relay's."""
         pool = bytes(scores[-RELAY.pool_size :])
         return abs(compute_pool_mean(pool, None, RELAY) / UNIT - self.long_term) <= self.slack
 
 
 def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
-    """Return the first kickout that has no cause or is missing, or None if there is none."""
+    """Return the first kickout that is missing or has no cause, or None if there is none."""
     divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
     return min(divergences, key=lambda divergence: divergence.row, default=None)
 
@@ -112,7 +112,7 @@ _ScoresByGroup = Mapping[int, Sequence[ScoreEntry]]
 def find_swapped_scores(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the groups in which two members may have got each other's score."""
+    """Yield the groups in which two members' scores may have been swapped."""
     scores = [score_entry.score for score_entry in node.scores]
     for index, entry in enumerate(node.scores):
         for other_entry in scores_by_group.get(entry.at.log, ()):
@@ -131,7 +131,7 @@ def find_swapped_scores(
 def _find_missing_zeros(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the groups in which a member may not have got the 0 for its timeout."""
+    """Yield the groups in which a member may have been spared the 0 for its timeout."""
     del scores_by_group
     scores = [score_entry.score for score_entry in node.scores]
     for index, entry in enumerate(node.scores):
@@ -154,7 +154,7 @@ def _find_changed_scores(
 def _find_unseen_scores(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the scores that are in no row; such a score is usually the 0 of a missing group."""
+    """Yield scores that no row contains; such a score is usually the 0 of a missing group."""
     del scores_by_group
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
@@ -164,7 +164,10 @@ def _find_unseen_scores(
 
 
 def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, int]]:
-    """Return the row ranges `(after, until)` where a restart would explain the relay's score."""
+    """Return the row ranges in which a restart of the relay would explain its score.
+
+    Each range is a pair `(after, until)`.
+    """
     scores = [entry.score for entry in node.scores]
     spans = []
     for index in range(1, len(scores) + 1):
@@ -176,7 +179,7 @@ def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, 
 
 
 def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergence | None:
-    """Return the restart that explains the divergences of all given nodes, or None."""
+    """Return a restart that explains the divergences of all given nodes, or None."""
     start_rows = sorted({after_row for node_spans in spans for after_row, _ in node_spans})
     for start_row in start_rows:
         if all(
@@ -193,7 +196,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
 def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
-    """Return the earliest change whose omission explains the relay's reliability value."""
+    """Return the earliest change that the relay may have omitted from its reliability."""
     member_changes = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]

@@ -44,7 +44,7 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
 def compute_reliability_tolerance(health: float) -> float:
-    """Return the tolerated difference between two values of reliability.
+    """Return the tolerated difference between two reliability values.
 
     The values differ because rows are observed with a delay.
     """
@@ -54,7 +54,7 @@ def compute_reliability_tolerance(health: float) -> float:
 def find_health_divergence(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
-    """Return where a node's reliability or exclusion diverges from the relay's, or None.
+    """Return where a node's reliability or exclusion diverges from the relay's, if anywhere.
 
     `health` is the derived reliability at the poll.
     """
@@ -75,7 +75,7 @@ def find_health_divergence(
 
 
 def _is_exclusion_uncertain(node: DerivedNode, health: float) -> bool:
-    """Return whether a node's reliability is too close to an exclusion threshold for a verdict.
+    """Return whether a node's reliability is too near an exclusion threshold for a verdict.
 
     Between the two thresholds, the state stays as it was, so it is decided by the last reliability
     outside of the thresholds. Any later reliability close to a threshold may have crossed the
@@ -98,7 +98,7 @@ _KICKOUT_KINDS = ("kick_without_cause", "no_kick_with_cause")
 
 
 class Verdict(StrEnum):
-    """The verdict on a node: whether the relay's scores agree with the derived scores."""
+    """The verdict on whether a node's scores at the relay agree with the derived scores."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -107,7 +107,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAudit:
-    """The audit of a node: its derived Q_long / 10 and reliability, and those of the relay.
+    """The audit of a node: its derived Q_long / 10 and reliability, and the relay's.
 
     `ours` and `our_health` are derived; `theirs` and `their_health` are the relay's. A value is
     None if it is unknown. `groups` is the number of the node's scores that follow from the rows.
@@ -135,7 +135,7 @@ class NodeAudit:
 
 @dataclass(frozen=True, slots=True)
 class RelayAudit:
-    """The audit of a relay, with the nodes in the order of their addresses.
+    """The audit of a relay, with nodes in the order of their addresses.
 
     `headless` is the number of tasks that started before the first row. `contradictions` are the
     rows that contradict other rows, or the chain.
@@ -158,14 +158,14 @@ class RelayAudit:
 
 @dataclass(frozen=True, slots=True)
 class _PollComparison:
-    """A poll, the poll before it, and the nodes derived from the rows up to the poll."""
+    """A poll, the previous poll, and the nodes derived from the rows up to the poll."""
 
     previous_poll: Poll | None
     poll: Poll
     derived: DerivedFigures
 
     def derive_factors_from_two_polls(self, node: DerivedNode) -> QualityFactors | None:
-        """Return a node's factors from two polls, or None if the node had rows between them."""
+        """Return a node's factors from two polls, or None if it had rows between them."""
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
         )
@@ -178,7 +178,7 @@ class _PollComparison:
         return None if has_rows else derive_quality_factors(previous_figure, node_figure)
 
     def derive_factors_from_one_poll(self, node: DerivedNode) -> QualityFactors | None:
-        """Return the factors from this poll and the derived reliability, or None if not known."""
+        """Return a node's factors from this poll and its derived reliability, if known."""
         node_figure = self.poll.figures.get(node.address)
         has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
         if node_figure is None or has_rows or not node.has_known_times:
@@ -232,7 +232,7 @@ _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 
 def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _JudgedNode:
-    """Judge a node by pairs of polls, or by single polls if rows lie between all polls."""
+    """Judge a node by pairs of polls, or by single polls if rows lie between all pairs."""
     judged_node = _judge_by_polls(
         _PollComparison.derive_factors_from_two_polls, node, comparisons
     ) or _judge_by_polls(_PollComparison.derive_factors_from_one_poll, node, comparisons)
@@ -245,7 +245,7 @@ def _judge_by_polls(
     node: DerivedNode,
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
-    """Judge a node by the polls in order, until the first difference."""
+    """Judge a node by each poll in order, until a difference is found."""
     agreed_row, judged_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
@@ -337,7 +337,7 @@ def _is_pool_ambiguous(node: DerivedNode) -> bool:
 def _apply_kickout_divergence(
     audit: NodeAudit, node: DerivedNode, derived_figures: DerivedFigures
 ) -> NodeAudit:
-    """Return the audit, with the verdict DIFFERS if a kickout had no cause or is missing."""
+    """Return the audit with the verdict DIFFERS if a kickout is missing or has no cause."""
     if (
         not _is_pool_complete(node, derived_figures)
         or _is_pool_ambiguous(node)
@@ -355,7 +355,7 @@ def _apply_kickout_divergence(
 def _merge_shared_causes(
     judged_nodes: Sequence[_JudgedNode], derived_figures: DerivedFigures
 ) -> list[NodeAudit]:
-    """Replace the divergences of several nodes by a common cause that explains all of them."""
+    """Replace the divergences of several nodes by a common cause, if it explains all of them."""
     audits = [audit for audit, _ in judged_nodes]
     claims = [
         (node, RelayClaim(audit.theirs, audit.slack))
@@ -382,7 +382,7 @@ def _merge_shared_causes(
 
 
 def _is_caused_by_restart(audit: NodeAudit, restart_divergence: Divergence) -> bool:
-    """Return whether a kickout resulted from the scores with which a restart filled the pool."""
+    """Return whether a restart that refilled a pool led to a node's kickout."""
     return (
         audit.parting is not None
         and audit.parting.kind in _KICKOUT_KINDS
@@ -393,7 +393,10 @@ def _is_caused_by_restart(audit: NodeAudit, restart_divergence: Divergence) -> b
 def _find_shared_score_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived_figures: DerivedFigures
 ) -> dict[Address, Divergence]:
-    """Return, by node, the divergences in the first group with possibly swapped scores."""
+    """Return the divergences in the first group where several nodes' scores may be swapped.
+
+    The result maps each node to its divergence.
+    """
     scores_by_group = group_scores(derived_figures.nodes)
     divergences_by_row = dict[int, dict[Address, Divergence]]()
     for node, claim in claims:

@@ -1,4 +1,4 @@
-"""Reads a relay's stream, polls its scores, and separates each score into Q_long and H.
+"""Reads a relay's stream and polls its scores, and splits each score into Q_long and H.
 
 The relay publishes the product (Q_long / 10) * H, and two polls of it give both factors
 (docs/reference/crynux-relay.md#two-polls). The verdict is computed in `relay_audit`. No request
@@ -32,14 +32,17 @@ class QualityFactors:
     slack: float
 
     def compute_reliability(self, moment: float) -> float:
-        """Return the reliability at another time of the same clock, with no event in between."""
+        """Return the reliability at another time, if no event happens in between.
+
+        Both times are by the same clock.
+        """
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
 def derive_quality_factors(
     first_figure: RelayFigures, second_figure: RelayFigures
 ) -> QualityFactors | None:
-    """Derive a node's factors from two of its scores with no event between them.
+    """Derive a node's factors from two of its scores without an event between them.
 
     Without an event, Q_long is constant and the gap of H to 1 shrinks by exp(-t/tau), so all
     growth of the score comes from H. The result is None if the score fell, because an event must
@@ -81,7 +84,7 @@ class WatchClock:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """A reading of all scores at the time `relay_now`, in seconds of the relay's clock.
+    """One reading of all scores, at the time `relay_now` in seconds of the relay's clock.
 
     Rows up to the id `last_id_before` were committed before the reading, and rows above
     `last_id_after` after the reading.
@@ -95,7 +98,7 @@ class Poll:
 
 @dataclass(slots=True)
 class RelayWatch:
-    """The rows read from a relay by id, with their observation times, and the polls."""
+    """The rows read from a relay, by id, with their observation times, and the polls."""
 
     feed_client: FeedClient
     figures_client: FiguresClient
@@ -112,7 +115,7 @@ class RelayWatch:
     def create_for_url(
         cls, url: str, timeout_seconds: float, page_rows: int, clock: WatchClock
     ) -> "RelayWatch":
-        """Return a watch of the relay at `url`, without sending a request.
+        """Create a watch of the relay at `url`, without sending a request.
 
         Raises:
             InputError: the URL is invalid.
@@ -130,7 +133,9 @@ class RelayWatch:
         return max(self.rows, default=0)
 
     def poll_relay(self, poll_count: int, interval_seconds: float) -> None:
-        """Read all rows, then poll `poll_count` times, `interval_seconds` apart.
+        """Read all rows, then poll the scores `poll_count` times.
+
+        Polls are `interval_seconds` apart.
 
         Raises:
             RpcError: the relay does not respond in time.
@@ -148,13 +153,13 @@ class RelayWatch:
             self.polls.append(Poll(figures, last_id_before, self.last_id, relay_now))
 
     def adopt_witness_times(self, witnessed_rows: Iterable[tuple[int, Hash, int]]) -> None:
-        """Adopt the times that a witness observed, for the rows with the same id and hash."""
+        """Adopt the times observed by a witness, for rows with the same id and hash."""
         for row_id, row_hash, row_time in witnessed_rows:
             if row_id in self.rows and self.rows[row_id].hash == row_hash:
                 self.time_by_row[row_id] = row_time
 
     def adopt_daemon_times(self, daemon_rows: Mapping[int, FeedRow]) -> None:
-        """Adopt the times that a daemon observed, for the rows with the same id and hash."""
+        """Adopt the times observed by a daemon, for rows with the same id and hash."""
         for row_id, daemon_row in daemon_rows.items():
             row = self.rows.get(row_id)
             if row is None or row.hash != daemon_row.hash:

@@ -1,4 +1,4 @@
-"""Recomputes a task's draw from the chain, and compares the draw with the task's actual start.
+"""Recomputes a task's draw from the chain, and compares it with the task's actual start.
 
 `select --verify --json` prints the answers.
 
@@ -26,7 +26,7 @@ from oracle.systems.assignment import TaskDraw
 
 
 class DrawVerdict(StrEnum):
-    """The result of comparing a task's draw with its start."""
+    """The result of comparing a task's draw with its actual start."""
 
     # The node that was drawn has started the task.
     AGREES = "agrees"
@@ -39,14 +39,14 @@ class DrawVerdict(StrEnum):
 
 
 class CandidateWeight(ApiModel):
-    """A candidate of a draw, and its weight."""
+    """A candidate of a draw, with its weight."""
 
     node: AddressText
     weight: Integer
 
 
 class DrawMadeAgain(DrawnNode):
-    """A recomputed draw that the rules require."""
+    """A recomputed draw, made as the rules require."""
 
     seed_block: int
     seed_hash: HashText
@@ -67,7 +67,7 @@ class RecordedDrawEntry(ApiModel):
 
 
 class DrawCheckAnswer(ApiModel):
-    """The recomputed draws of one task, and its start.
+    """The recomputed draws of a task, and its actual start.
 
     `active` is whether the last draw was active just before the task started, or is active now.
     """
@@ -84,7 +84,7 @@ class DrawCheckAnswer(ApiModel):
 
 
 class DifferingStart(ApiModel):
-    """A task that was started by a node other than the drawn node."""
+    """A task that another node than the drawn node started."""
 
     task: HashText
     started_by: AddressText | None
@@ -93,7 +93,7 @@ class DifferingStart(ApiModel):
 
 
 class AllDrawsAnswer(ApiModel):
-    """The result of comparing the draws of all tasks with their starts."""
+    """The result of comparing the draws of all tasks with their actual starts."""
 
     verdict: DrawVerdict
     start_block: int
@@ -110,7 +110,7 @@ def verify_draw(
     settings: DispatchSettings,
     task: TaskKey,
 ) -> DrawCheckAnswer:
-    """Recompute a task's draws from stored events, and compare them with the task's start.
+    """Recompute a task's draws from stored events, and compare them with its actual start.
 
     Events are folded from the start block of the index on, and draws are made from
     `settings.start_block` on. Block hashes and times are fetched from the chain in batches.
@@ -162,7 +162,7 @@ def verify_draw(
 def verify_all_draws(
     chain: ChainSource, store: Store, reader: EventReader, settings: DispatchSettings
 ) -> AllDrawsAnswer:
-    """Verify the draw of every task that started after `settings.start_block`, in one pass.
+    """Verify the draws of all tasks that started after `settings.start_block`, in one pass.
 
     Raises:
         InputError: nothing is indexed, or the settings differ from the daemon's.

@@ -1,4 +1,4 @@
-"""Lists all active draws, and the last voided draws with their outcomes."""
+"""Lists all active draws, and the newest voided draws with their outcomes."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -13,7 +13,7 @@ from oracle.store.state.draw_repository import StoredDraw
 
 
 class DrawOutcome(StrEnum):
-    """The reason why a draw is no longer active."""
+    """Why a draw is no longer active."""
 
     STARTED = "started"
     STARTED_ELSEWHERE = "started_elsewhere"
@@ -44,14 +44,14 @@ class DrawEntry(ApiModel):
 
 
 class DrawHistory(ApiModel):
-    """The active draws, oldest first, and the last voided draws, newest first."""
+    """The active draws, oldest first, and the newest voided draws, newest first."""
 
     active: list[DrawEntry]
     over: list[DrawEntry]
 
 
 class RecentDraws(DrawHistory, SnapshotAnswer):
-    """The answer of `draws`."""
+    """The answer of the command `draws`."""
 
 
 def load_recent_draws(store: Store, limit: int) -> RecentDraws:
@@ -64,7 +64,7 @@ def load_recent_draws(store: Store, limit: int) -> RecentDraws:
 
 
 def load_draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
-    """Return all active draws and up to `limit` voided draws."""
+    """Return all active draws, and up to `limit` voided draws."""
     return DrawHistory(
         active=build_draw_entries(uow, uow.draws.list_active()),
         over=build_draw_entries(uow, uow.draws.list_voided(limit)),
@@ -72,7 +72,7 @@ def load_draw_history(uow: UnitOfWork, limit: int) -> DrawHistory:
 
 
 def build_draw_entries(uow: UnitOfWork, draws: Sequence[StoredDraw]) -> list[DrawEntry]:
-    """Return the entries of stored draws with their outcomes."""
+    """Build the entries of stored draws, with their outcomes."""
     task_by_key = uow.tasks.get_many(
         {draw.task for draw in draws if draw.voided_block is not None}
     )

@@ -1,4 +1,4 @@
-"""The state of the network at a time, with its nodes, waiting tasks and planned downloads.
+"""The state of the network at one time: its nodes, waiting tasks and planned downloads.
 
 A snapshot is made from a file of events, or from the database. From the database, the stored state
 is read if that is sufficient; otherwise, the stored events are folded again in memory.
@@ -50,11 +50,11 @@ class NetworkSnapshot:
     group_tasks: Sequence[Task] = ()
 
     def get_group_nodes(self, group: GroupKey | None) -> frozenset[Address]:
-        """Return the nodes that had a task of the group and get no other task of it."""
+        """Return the nodes that had a task of the group, and therefore get no other task of it."""
         return frozenset() if group is None else self.nodes_by_group.get(group, frozenset())
 
     def find_unavailable_nodes(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that must not get the task although they are free.
+        """Return the nodes that must not be given the task although they may be free.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """
@@ -82,7 +82,7 @@ class SnapshotQuery:
 def build_snapshot_from_events(
     events: Sequence[DomainEvent], query: SnapshotQuery
 ) -> NetworkSnapshot:
-    """Fold events, sorted by position, from an empty state, and return the resulting network.
+    """Build the network's state by folding events, sorted by position, from scratch.
 
     Raises:
         InputError: there is no event, and the query has no time.
@@ -94,7 +94,7 @@ def build_snapshot_from_events(
 
 
 def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapshot:
-    """Return the network at the database's cursor, or fold the stored events up to a time.
+    """Load the network at the database's cursor, or by folding stored events up to a time.
 
     Events are folded again if the query has an evaluator, an earlier time, or other rules than the
     database.
@@ -109,7 +109,7 @@ def load_snapshot(archive: EventArchive, query: SnapshotQuery) -> NetworkSnapsho
 def load_snapshot_in_transaction(
     uow: UnitOfWork, archive: EventArchive, query: SnapshotQuery
 ) -> NetworkSnapshot:
-    """Load the network within a transaction that the caller has opened.
+    """Load the network within the caller's open transaction.
 
     Raises:
         InputError: nothing is indexed yet.
@@ -178,7 +178,7 @@ def _collect_relevant_groups(waiting_tasks: Iterable[Task], query: SnapshotQuery
 
 
 def _collect_group_nodes(tasks: Iterable[Task]) -> dict[GroupKey, frozenset[Address]]:
-    """Return, for each group, the nodes that had a task of the group."""
+    """Return the nodes that had a task of each group."""
     nodes_by_group: dict[GroupKey, set[Address]] = {}
     for task in tasks:
         if task.group is not None:

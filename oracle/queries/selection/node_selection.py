@@ -1,4 +1,4 @@
-"""Selects nodes for a task, with the chances of all candidates and the reasons against others."""
+"""Selects nodes for a task, and shows the chances of candidates and why others are ineligible."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,7 +93,7 @@ def run_selection(
 
 
 def build_task(event: TaskCreated, rules: Rules) -> Task:
-    """Return the task that a creation event creates, built by the fold itself."""
+    """Build the task that a creation event creates, by folding the event."""
     fold = Fold(rules)
     fold.fold_events([event])
     return fold.ledger.tasks[event.task]

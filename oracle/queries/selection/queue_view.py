@@ -1,4 +1,4 @@
-"""The daemon's queue, for `queue --json`: the order of tasks, the offer to a node, the drops."""
+"""The answer of `queue`: waiting tasks in order, the offer to a node, and tasks to be dropped."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ from oracle.systems.task_queue import (
 
 
 class QueueGroupName(ApiModel):
-    """A group of tasks in the queue that have the same requirements."""
+    """A group of queued tasks that have the same requirements."""
 
     vram: int = Field(description="Required video memory in GB.")
     gpu: str | None = Field(description="Required GPU model; null if any GPU may be used.")
@@ -70,14 +70,14 @@ class QueueGroupName(ApiModel):
 
 
 class QueuePosition(ApiModel):
-    """The position at which a task was created."""
+    """The chain position at which a task was created."""
 
     block: int
     log: int
 
 
 class QueueEntry(TaskRequirements):
-    """A waiting task, or a legacy group of three tasks, listed under the first of them."""
+    """A waiting task, or a legacy group of three tasks listed under its first task."""
 
     queue_group: QueueGroupName
     tasks: list[HashText] = Field(description="Tasks that start together, oldest first.")
@@ -93,7 +93,7 @@ class QueueEntry(TaskRequirements):
 
 
 class QueueDownload(ApiModel):
-    """A request to download a model that the node has not answered yet."""
+    """A request to download a model, which the node has not answered yet."""
 
     node: AddressText
     model: str
@@ -110,7 +110,7 @@ class QueueDownload(ApiModel):
 
 
 class QueueCapacity(ApiModel):
-    """The maximum number of waiting entries, and the entries that would be dropped next."""
+    """The maximum number of waiting entries, and the entries to be dropped next."""
 
     members: int
     max_tasks: int = Field(
@@ -125,7 +125,7 @@ class QueueCapacity(ApiModel):
 
 
 class QueueHead(ApiModel):
-    """The entry of a queue group that comes first for a node.
+    """The entry of a queue group that is first in line for a node.
 
     This is the best entry that the node can run, or else the first entry of the group.
     """
@@ -149,7 +149,7 @@ class QueueHead(ApiModel):
 
 
 class QueueOffer(ApiModel):
-    """The queue entry that a node would take if the node were free now."""
+    """The queue entry that a node would take if it were free now."""
 
     node: AddressText
     why_not: str | None = Field(
@@ -161,7 +161,7 @@ class QueueOffer(ApiModel):
 
 
 class QueueAnswer(ApiModel):
-    """The answer of `queue`; `entries` are in the order in which the daemon serves them."""
+    """The answer of `queue`; `entries` are in the order in which they are served."""
 
     as_of: SnapshotTime
     waiting: int = Field(description="Number of entries in the queue.")
@@ -185,7 +185,9 @@ PLANNED = "planned"
 
 
 def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
-    """Return the planned, then the open download requests, each sorted by node and model.
+    """Return the planned and the open download requests.
+
+    Planned requests come first. Both parts are sorted by node and model.
 
     See docs/explanation/dispatch.md#pre-download.
     """
@@ -305,7 +307,7 @@ def _build_queue_capacity(
 
 
 class _Fit(NamedTuple):
-    """Whether a freed node fits a queue entry; `reason` is None if the node fits.
+    """Whether a freed node can take a queue entry; `reason` is None if it can.
 
     If the entry is a group of three tasks, two of `partners` would run the other tasks.
     """
@@ -326,7 +328,7 @@ def _build_queue_offer(
     policy: SelectionPolicy,
     address: Address,
 ) -> QueueOffer:
-    """Return the entry that a node would take if free, and the first entry of each group."""
+    """Return the entry that a node would take if free, and the first entry of each queue group."""
     stored_node = snapshot.nodes.get(address)
     if stored_node is None:
         raise InputError(
@@ -372,7 +374,7 @@ def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
 def _build_queue_heads(
     fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
 ) -> list[QueueHead]:
-    """Return the first entry of each queue group, and mark the one that the node would take."""
+    """Return each queue group's first entry for a node, and mark the entry it would take."""
     head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
     taken_task: TaskKey | None = None
     for entry, fit in fits:
@@ -401,7 +403,7 @@ def _evaluate_entry_fit(
     drawn_node_by_task: Mapping[TaskKey, Address],
     check_eligibility: _EligibilityCheck,
 ) -> _Fit:
-    """Return whether the node fits the entry by the planner's rules for the next block."""
+    """Return whether a node can take an entry by the planner's rules for the next block."""
     drawn_nodes = frozenset(
         drawn_node_by_task[task.key] for task in entry.tasks if task.key in drawn_node_by_task
     )
@@ -417,7 +419,7 @@ def _evaluate_entry_fit(
 def _build_crynux_eligibility_check(
     node: Node, network: PolicyInput, weighting: Weighting
 ) -> _EligibilityCheck:
-    """Return a function that checks whether the freed node fits a queue entry (Crynux)."""
+    """Return a function that checks whether the freed node can take an entry (Crynux)."""
     free_nodes = FreeNodes(network.rules, weighting)
     free_nodes.advance_to(network.time)
     free_nodes.update_node(node)
@@ -437,7 +439,7 @@ def _build_crynux_eligibility_check(
 def _build_pocket_eligibility_check(
     evaluator: PocketEvaluator, node: Node, network: PolicyInput
 ) -> _EligibilityCheck:
-    """Return a function that checks whether the freed node fits a queue entry (Pocket)."""
+    """Return a function that checks whether the freed node can take an entry (Pocket)."""
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
         pool = PocketPool(evaluator, network, [node], explains=False)
@@ -450,7 +452,7 @@ def _build_pocket_eligibility_check(
 
 
 def _build_trio_eligibility_check(freed_node: Node, network: PolicyInput) -> _EligibilityCheck:
-    """Return a function that checks whether all free nodes can run an entry of three tasks."""
+    """Return a function that checks whether the freed node and others can run three tasks."""
     # Results are cached, because many waiting groups have the same requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 

@@ -1,4 +1,4 @@
-"""The models of a task's requirements, candidates and drawn nodes, for `queue` and `select`."""
+"""The models of task requirements, candidates and drawn nodes, for `queue` and `select`."""
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from oracle.systems.weighted_draw import NodeDraw
 
 
 class SnapshotTime(ApiModel):
-    """The block and the time of the snapshot that an answer describes."""
+    """The block and time of the snapshot that an answer describes."""
 
     block: int | None = Field(
         description="The last block of the snapshot; null if it contains no event.", examples=[293]
@@ -21,7 +21,7 @@ class SnapshotTime(ApiModel):
     )
 
     def to_text(self) -> str:
-        """Return the block and the time as text."""
+        """Format the block and the time as text."""
         block_text = "before any event" if self.block is None else f"as of block {self.block}"
         return f"{block_text}, {format_block_time(self.time)}"
 
@@ -35,7 +35,7 @@ class SnapshotAnswer(ApiModel):
 
 
 class TaskRequirements(ApiModel):
-    """A task and its requirements; a requirement is null if the creator did not specify it."""
+    """A task and its requirements; a requirement is null if the creator set none."""
 
     task: HashText
     creator: AddressText | None
@@ -56,7 +56,7 @@ class TaskRequirements(ApiModel):
 
 
 def build_snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
-    """Return the block and the time of a snapshot."""
+    """Return the block and time of a snapshot."""
     return SnapshotTime(block=snapshot.block, time=snapshot.time)
 
 
@@ -97,7 +97,7 @@ class DrawnNode(ApiModel):
 
 
 class DrawnGpu(ApiModel):
-    """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
+    """The group of nodes with one GPU model that a legacy policy draws before the nodes."""
 
     name: str
     vram: int = Field(description="Video memory of the GPU in GB.")
@@ -118,7 +118,7 @@ class ScarceModel(ApiModel):
 
 
 class SelectionFigures(ApiModel):
-    """The candidates for a task, the members that are not candidates, and the drawn nodes."""
+    """The candidates for a task, the ineligible members, and the drawn nodes."""
 
     policy: str
     version: int
@@ -150,7 +150,7 @@ class SelectionResult(SelectionFigures, SnapshotAnswer):
 
 
 def build_drawn_node(node_draw: NodeDraw) -> DrawnNode:
-    """Return the answer about the draw of one node."""
+    """Build the entry for the draw of one node."""
     return DrawnNode(
         node=node_draw.node, digest=node_draw.digest, x=node_draw.x, sum=node_draw.total
     )

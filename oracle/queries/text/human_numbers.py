@@ -24,7 +24,7 @@ _AMOUNT_DECIMALS = 6
 
 
 def format_duration(seconds: int) -> str:
-    """Return a duration, rounded down: `41 s`, `12 min`, `1 h 35 min`, `3 days 4 h`."""
+    """Format a duration, rounded down: `41 s`, `12 min`, `1 h 35 min`, `3 days 4 h`."""
     if seconds < _MAX_AS_SECONDS:
         return f"{seconds} s"
     if seconds < _MAX_AS_MINUTES:
@@ -40,7 +40,7 @@ def format_duration(seconds: int) -> str:
 
 
 def format_age(time: int, now: int) -> str:
-    """Return the age of a block time at `now` as text.
+    """Format the age of a block time at the time `now`.
 
     Both times are in unix seconds. The clocks of a chain and of this machine may differ; the clock
     of a local chain may differ by years.
@@ -51,39 +51,39 @@ def format_age(time: int, now: int) -> str:
 
 
 def format_time(unix_time: int) -> str:
-    """Return a block time as text: `15 Jan 2027, 08:59:40 UTC`."""
+    """Format a block time: `15 Jan 2027, 08:59:40 UTC`."""
     return format_utc(unix_time, "%d %b %Y, %H:%M:%S UTC")
 
 
 def format_count(number: int, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `one timeout`, `three timeouts`, `13 timeouts`."""
+    """Format a number with its noun: `one timeout`, `three timeouts`, `13 timeouts`."""
     return f"{format_number_in_words(number)} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def format_lag(lag_blocks: int, head_number: int) -> str:
-    """Return how many blocks the index is behind the newest block, as text."""
+    """Format the number of blocks by which the index is behind the newest block."""
     return f"{format_block_count(lag_blocks)} behind the newest, {head_number}"
 
 
 def format_number_in_words(number: int) -> str:
-    """Return a number up to twelve in words, and a larger number in digits."""
+    """Return a number up to twelve in words, and larger numbers in digits."""
     return _NUMBER_WORDS[number] if number < len(_NUMBER_WORDS) else f"{number:,}"
 
 
 def format_gwei(wei: int) -> str:
-    """Return an amount of wei in gwei: exact, without trailing zeros and without exponent."""
+    """Format an amount of wei in gwei: exact, without trailing zeros or exponent."""
     return f"{Decimal(wei).scaleb(-9).normalize():f}"
 
 
 def format_rank(rank: int) -> str:
-    """Return a rank as text: `first`, `third`, `12th`, `21st`."""
+    """Format a rank as text: `first`, `third`, `12th`, `21st`."""
     if 0 < rank < len(_ORDINAL_WORDS):
         return _ORDINAL_WORDS[rank]
     return format_ordinal(rank)
 
 
 def format_ordinal(rank: int) -> str:
-    """Return a rank in digits: `1st`, `12th`, `22nd`."""
+    """Format a rank in digits: `1st`, `12th`, `22nd`."""
     suffix = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank}{suffix}"
 
@@ -95,13 +95,13 @@ def format_two_decimals(units: int) -> str:
 
 
 def format_percent(units: int) -> str:
-    """Return a value in units of 10^-18 as a percentage, rounded down: `0.6 %`."""
+    """Format a value in units of 10^-18 as a percentage, rounded down: `0.6 %`."""
     tenths = units * 1_000 // UNIT
     return f"{tenths // 10}.{tenths % 10} %"
 
 
 def format_amount(units: int, symbol: str, decimals: int) -> str:
-    """Return a token amount, rounded down: `400 CNX`, `0.0125 CNX`, `< 0.000001 CNX`."""
+    """Format a token amount, rounded down: `400 CNX`, `0.0125 CNX`, `< 0.000001 CNX`."""
     integer_part, fraction_part = divmod(units, 10**decimals)
     digits = f"{fraction_part:0{decimals}d}"[:_AMOUNT_DECIMALS].rstrip("0") if decimals else ""
     if units and not integer_part and not digits:
@@ -110,7 +110,7 @@ def format_amount(units: int, symbol: str, decimals: int) -> str:
 
 
 def format_enumeration(parts: list[str]) -> str:
-    """Return the parts of a sentence as an enumeration: `a, b, and c`."""
+    """Join the parts of a sentence into an enumeration: `a, b, and c`."""
     *leading_parts, last_part = parts
     if not leading_parts:
         return last_part

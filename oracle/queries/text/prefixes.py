@@ -1,4 +1,4 @@
-"""Resolves complete or shortened addresses and hashes to nodes, tasks and calls.
+"""Finds nodes, tasks and calls by complete or shortened addresses and hashes.
 
 An address or hash may be shortened after any digit. An ambiguous prefix is rejected, never guessed
 (docs/archive/decisions/0207-one-face-of-the-command-line.md).
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def find_node(uow: UnitOfWork, text: str) -> Address:
-    """Return the node whose address is or begins with `text`.
+    """Return the node whose address equals `text` or begins with it.
 
     A complete address is returned as it is; the caller checks whether the node exists.
 
@@ -43,7 +43,7 @@ def find_node(uow: UnitOfWork, text: str) -> Address:
 
 
 def find_task(uow: UnitOfWork, text: str) -> TaskKey:
-    """Return the only task whose key is `text` or begins with it.
+    """Return the task whose key equals `text` or begins with it.
 
     A complete key is returned as it is; the caller checks whether the task exists.
 
@@ -57,7 +57,7 @@ def find_task(uow: UnitOfWork, text: str) -> TaskKey:
 
 
 def find_intent(uow: UnitOfWork, text: str) -> Intent:
-    """Return the outbox call with this number, or whose transaction hash starts with `text`.
+    """Find an outbox call by its number or by the beginning of its transaction hash.
 
     `text` is a number, or a complete or shortened hash. If several calls share a nonce, the result
     is the call for which the transaction was signed.
@@ -85,7 +85,7 @@ def find_intent(uow: UnitOfWork, text: str) -> Intent:
 
 
 def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address:
-    """Return the only candidate whose address is or begins with `text`.
+    """Return the candidate whose address equals `text` or begins with it.
 
     A complete address is returned as it is. `kind` names the candidates in errors. The errors are
     those of `find_node`.
@@ -99,7 +99,7 @@ def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address
 
 
 def _parse_address_digits(text: str, kind: str) -> str:
-    """Parse an address's digits to lower case; raise InputError if the text is invalid."""
+    """Return an address's hex digits in lower case; raise InputError if the text is invalid."""
     digits = _parse_hex_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
@@ -110,7 +110,7 @@ def _parse_address_digits(text: str, kind: str) -> str:
 
 
 def _parse_hex_digits(text: str, kind: str, max_digits: int) -> str:
-    """Parse hex digits to lower case; a shortened text may end in `…` or `...`."""
+    """Return hex digits in lower case; a shortened text may end in `…` or `...`."""
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:
         raise InputError(

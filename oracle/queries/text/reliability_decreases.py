@@ -1,4 +1,4 @@
-"""Names the events that lowered a node's reliability, by the nouns for their causes."""
+"""Names the events that lowered a node's reliability by their causes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from oracle.queries.text.human_numbers import format_count, format_enumeration
 
 
 def name_decrease_causes(rules: Rules, causes: Iterable[ReliabilityCause] = ()) -> str:
-    """Return the causes as plural nouns: `timeouts`.
+    """Return the causes as plural nouns, such as `timeouts`.
 
     Without causes, the result names all causes that lower H under the rules.
     """
@@ -20,7 +20,7 @@ def name_decrease_causes(rules: Rules, causes: Iterable[ReliabilityCause] = ()) 
 
 
 def format_decrease_counts(causes: Iterable[ReliabilityCause]) -> str:
-    """Return the number of events of each cause: `two timeouts`."""
+    """Format the number of events of each cause, such as `two timeouts`."""
     count_by_cause = Counter(causes)
     return format_enumeration([
         format_count(count, CAUSES[cause].noun) for cause, count in count_by_cause.items()

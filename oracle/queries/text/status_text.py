@@ -1,4 +1,4 @@
-"""Formats the progress of index, reports and senders, pending actions and proofs as text."""
+"""Formats progress, accounts, pending actions and possible proofs as text."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ Lines = Iterator[Line]
 def format_progress_lines(
     status: OperatorStatus, heartbeat_seconds: int | None, now: int
 ) -> Lines:
-    """Yield one line for each of the index, the reports, the senders and the kickouts.
+    """Yield the status lines of the index, the reports, the senders and the kickouts.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.
@@ -52,7 +52,7 @@ def format_progress_lines(
 
 
 def format_endpoint_lines(status: OperatorStatus) -> Lines:
-    """Yield lines about the endpoints in use, and the verification levels of the blocks."""
+    """Yield lines about the endpoints in use and the verification levels of blocks."""
     for endpoint in status.endpoints:
         yield "endpoint", _format_endpoint(endpoint)
     levels = [f"{count} {level}" for level, count in status.levels.items()]
@@ -68,7 +68,7 @@ def format_endpoint_lines(status: OperatorStatus) -> Lines:
 
 
 def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield lines about the index's content and, with `has_dispatch`, the dispatcher."""
+    """Yield lines about the content of the index and, with `has_dispatch`, the dispatcher."""
     if status.chain_id is None:
         yield "chain", "not known yet; run `qos-oracle run --once` first"
         return
@@ -115,7 +115,7 @@ def _format_index_progress(status: OperatorStatus, now: int) -> str:
 
 
 def _format_last_report(status: OperatorStatus, heartbeat_seconds: int, now: int) -> str:
-    """Return the last report from the contract, or from the index if the contract is unknown."""
+    """Format the last report, read from the contract or, if that is unknown, from the index."""
     contract, newest_time = status.contract, status.head_time
     round_number, age_seconds, source_text = status.round, status.round_age_seconds, "as folded"
     if newest_time is None:
@@ -197,7 +197,7 @@ def _format_endpoint(endpoint: EndpointView) -> str:
 
 
 def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield lines about the tasks that wait for dispatch, and the dispatcher's account."""
+    """Yield lines about the tasks waiting for dispatch, and the dispatcher's account."""
     yield "tasks", f"{status.tasks_waiting} waiting"
     if has_dispatch or status.draws_standing:
         oldest_block = status.oldest_draw_block
@@ -214,13 +214,13 @@ def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
 def load_proof_status(
     store: Store, source: ChainSource, scope: IngestScope
 ) -> tuple[list[HealthFinding], list[Line]]:
-    """Return findings about unproven history, and lines about the proofs that are possible."""
+    """Return findings about unproven history, and lines about which proofs are possible."""
     findings, lines = _build_proof_status(store, source, scope)
     return findings, [*_format_provider_warning(source), *lines]
 
 
 def _format_provider_warning(source: ChainSource) -> list[Line]:
-    """Return a warning line if a single provider could forge the chain unnoticed."""
+    """Return a warning line if one provider could forge the chain unnoticed."""
     if count_providers(source) > 1:
         return []
     provider_count = len(source.get_providers())

@@ -1,4 +1,4 @@
-"""Creates the Jinja2 environment for HTML, which escapes every inserted value."""
+"""Creates the Jinja2 environment for HTML pages, which escapes every inserted value."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
 def create_template_environment(*folders: Path) -> Environment:
-    """Return a template environment that fails on missing values."""
+    """Create a template environment that fails on missing values."""
     return Environment(
         loader=FileSystemLoader(folders),
         autoescape=True,

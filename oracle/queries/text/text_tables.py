@@ -34,7 +34,7 @@ _WIDE_CLASSES = ("F", "W")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Marks a model field as a column of text tables, and gives the column's title."""
+    """Marks a model field as a column of text tables with the given title."""
 
     title: str
 
@@ -54,7 +54,7 @@ def sanitize_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
 
 
 def format_utc(unix_time: int, time_format: str) -> str:
-    """Return a block time as text, or the raw number if it is beyond the calendar."""
+    """Format a block time as text, or return the raw number if it is beyond the calendar."""
     try:
         return datetime.fromtimestamp(unix_time, UTC).strftime(time_format)
     except (ValueError, OverflowError, OSError):
@@ -62,7 +62,7 @@ def format_utc(unix_time: int, time_format: str) -> str:
 
 
 def format_block_time(unix_time: int) -> str:
-    """Return a block time as text in UTC, with seconds."""
+    """Format a block time as UTC text, with seconds."""
     return format_utc(unix_time, "%Y-%m-%d %H:%M:%S UTC")
 
 
@@ -71,7 +71,7 @@ def build_table(
     rows: "Iterable[BaseModel]",
     format_by_field: Mapping[str, Callable[[Any], str]],
 ) -> tuple[list[str], Iterator[list[str]]]:
-    """Return the titles and cells of rows, for the model's fields that have a `Column`.
+    """Return the titles and cells of rows, for the model fields marked as `Column`.
 
     `format_by_field` maps the name of a field to a function that formats the complete row for this
     field. Other values are converted by `str`, and None to a dash.
@@ -100,7 +100,7 @@ def print_table(
     *,
     to_stderr: bool = False,
 ) -> None:
-    """Print rows under their column names, in the layout of `format_table`."""
+    """Print rows below their column titles, in the layout of `format_table`."""
     for line in format_table(columns, rows, left_columns, width):
         typer.echo(line, err=to_stderr)
 
@@ -111,7 +111,7 @@ def format_table(
     left_columns: Collection[str] = (),
     width: int = TABLE_WIDTH,
 ) -> list[str]:
-    """Return a table as lines, right-aligned except for name columns and `left_columns`.
+    """Format a table as lines, right-aligned except for name columns and `left_columns`.
 
     No cell is cut. Addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
@@ -135,7 +135,7 @@ def format_table(
 
 
 def _count_terminal_columns(text: str) -> int:
-    """Return the width of a text in terminal columns; wide characters count as two."""
+    """Return the width of a text in terminal columns, counting wide characters as two."""
     if text.isascii():
         return len(text)
     return sum(
@@ -161,7 +161,7 @@ def print_omitted_count(row_count: int, max_rows: int) -> None:
 
 
 def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
-    """Print labelled facts one below the other, wrapped if the output is a terminal.
+    """Print labelled facts below each other, wrapped if the output is a terminal.
 
     In a pipe, each fact is one line of any length, so that programs can select lines.
     """
@@ -171,7 +171,7 @@ def print_facts(rows: Iterable[tuple[str, str]], name_width: int) -> None:
 
 
 def format_fact(name: str, value: str, name_width: int, width: int | None) -> list[str]:
-    """Return a fact as lines of at most `width` columns, without breaking words."""
+    """Format a fact as lines of at most `width` columns, without breaking words."""
     line = f"{name:<{name_width}}{value}"
     if width is None or len(line) <= width:
         return [line]
@@ -185,5 +185,5 @@ def format_fact(name: str, value: str, name_width: int, width: int | None) -> li
 
 
 def shorten_hash(name: str) -> str:
-    """Shorten a task key or a hash for tables to a prefix that every command accepts."""
+    """Shorten a task key or hash for tables to a prefix that all commands accept."""
     return f"{name[:_SHORT_HASH_LENGTH]}…"

@@ -1,4 +1,4 @@
-"""Turns requests of the read API into responses, and errors into problem documents.
+"""Turns read API requests into responses, and errors into problem documents.
 
 A problem document is `application/problem+json` (RFC 9457).
 """
@@ -55,7 +55,7 @@ T = TypeVar("T", bound=Answer)
 
 
 class Problem(BaseModel):
-    """A problem document, with the reason why a request has no answer."""
+    """A problem document, which explains why a request has no answer."""
 
     type: str = Field(examples=["about:blank"])
     title: str = Field(examples=["Not Found"])
@@ -79,7 +79,7 @@ class Problem(BaseModel):
 
 
 def build_problem_schema(status: HTTPStatus, description: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a problem document with this status."""
+    """Build the OpenAPI description of a problem document with this status."""
     content_schema = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
         "description": f"{status.phrase}: {description}",
@@ -113,7 +113,7 @@ def build_problem_response(
     headers: Mapping[str, str] | None = None,
     refused: ObjectionRefusedError | None = None,
 ) -> Response:
-    """Return a problem document as a response with additional `headers`.
+    """Build a response with a problem document and the given headers.
 
     `refused` is the error of a refused objection, whose reason is added as a code, or None.
     """
@@ -136,9 +136,10 @@ def build_problem_response(
 
 
 def build_problem_from_error(error: OracleError) -> Response:
-    """Return a problem document for an error, with its text only if it is meant for clients.
+    """Build a problem document for an error.
 
-    Other texts may name a host or a file, so they are only logged.
+    The error's text is included only if it is meant for clients. Other texts may name a host or a
+    file, so they are only logged.
     """
     if isinstance(error, AmbiguousPrefixError):
         return build_problem_response(HTTPStatus.MULTIPLE_CHOICES, str(error), error.candidates)
@@ -183,7 +184,7 @@ class ApiAnswers:
         self._faults = 0
 
     def answer_from_snapshot(self, request: Request, make: Callable[[ApiSnapshot], T]) -> Response:
-        """Respond with an answer made from one snapshot of the database."""
+        """Respond with an answer built from one snapshot of the database."""
 
         def make_answer() -> T:
             with open_snapshot(self.source) as snapshot:
@@ -198,9 +199,10 @@ class ApiAnswers:
         *,
         is_slow: bool | Callable[[], bool] = False,
     ) -> Response:
-        """Respond with the result of `make`; only one slow request is answered at a time.
+        """Respond with the result of `make`.
 
-        Errors are returned with status 300, 400, 404 or 503; see `build_problem_from_error`.
+        Only one slow request is answered at a time. Errors are returned with status 300, 400, 404
+        or 503; see `build_problem_from_error`.
         """
         make_response = (
             self._cache.get_or_make_response
@@ -218,7 +220,7 @@ class ApiAnswers:
         return response or build_problem_response(HTTPStatus.SERVICE_UNAVAILABLE, overload_message)
 
     def _log_hidden_error(self, error: OracleError) -> None:
-        """Log an error whose text is not in the response, if it is the 1st, 2nd, 4th, 8th …."""
+        """Log the 1st, 2nd, 4th, 8th … error whose text is not in the response."""
         if build_problem_from_error(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             return
         self._faults += 1
@@ -254,7 +256,7 @@ def _build_cached_response(answer: Answer) -> CachedResponse:
 
 @dataclass(frozen=True, slots=True)
 class PostLimit:
-    """The limits of posts to one path, for each client network and for all clients together.
+    """The limits on posts to one path, for each client network and for all clients together.
 
     `detail` is the reason that refused clients get. Bodies longer than `max_body_bytes` are
     refused as well.
@@ -267,14 +269,14 @@ class PostLimit:
 
 
 class PostLimits:
-    """ASGI middleware that refuses posts over the limit of their path with status 413 or 429."""
+    """ASGI middleware that refuses posts beyond their path's limit with status 413 or 429."""
 
     def __init__(self, app: ASGIApp, limit_by_path: Mapping[str, PostLimit]) -> None:
         self._app = app
         self._limit_by_path = limit_by_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request with a problem document, or call the application."""
+        """Refuse the request with a problem document, or else call the application."""
         limit = None
         if scope["type"] == "http" and scope["method"] == "POST":
             limit = self._limit_by_path.get(scope["path"])

@@ -1,4 +1,4 @@
-"""Serves `/v1/events`, a stream of server-sent events that clients can resume by an event id.
+"""Serves `/v1/events`, a stream of server-sent events that clients can resume by event id.
 
 Events are encoded once for all clients. No transaction is open while a stream waits, because each
 check of the database has its own transaction.
@@ -48,7 +48,7 @@ _MAX_BATCH_EVENTS = 500
 
 
 class EventFilter(NamedTuple):
-    """The kinds and the node that a client requested; None selects all kinds or all nodes."""
+    """The event kinds and the node that a client requested; None selects all."""
 
     kinds: frozenset[str] | None
     node: str | None
@@ -62,7 +62,7 @@ class EventFilter(NamedTuple):
 
 
 class _EventBatch:
-    """The events after a cursor, as encoded frames and as objects, and the next cursor."""
+    """The events after a cursor, as encoded frames and as objects, with the next cursor."""
 
     def __init__(self, frames: list[tuple[FeedEvent, bytes]], after: EventCursor) -> None:
         self.after = after
@@ -70,7 +70,10 @@ class _EventBatch:
         self._bytes_by_filter: dict[EventFilter, bytes] = {}
 
     def encode_frames(self, event_filter: EventFilter) -> bytes:
-        """Return the frames that a filter accepts; clients with equal filters share the bytes."""
+        """Return the encoded frames that a filter accepts.
+
+        Clients with equal filters share the bytes.
+        """
         if event_filter not in self._bytes_by_filter:
             matching_frames = (
                 frame for event, frame in self._frames if event_filter.matches_event(event)
@@ -80,7 +83,7 @@ class _EventBatch:
 
 
 class StreamLimits(Protocol):
-    """The settings of `[api]` that limit how many streams a server keeps open.
+    """The `[api]` settings that limit how many streams a server keeps open.
 
     An IPv6 client counts as its /64 network. A stream ends after `stream_seconds`, so that other
     clients can connect; its client resumes it with `Last-Event-ID`.
@@ -120,7 +123,7 @@ class EventStreams:
 
     @contextmanager
     def track_open_stream(self, address: str) -> Iterator[None]:
-        """Count an open stream of a client, and watch the index while any stream is open."""
+        """Count a client's open stream, and watch the index while any stream is open."""
         network = get_client_network(address)
         self._open_by_network[network] += 1
         if self._watch_task is None:
@@ -163,7 +166,7 @@ class EventStreams:
             return batches[cursor]
 
     async def wait_for_change(self, epoch: int, seconds: float) -> None:
-        """Wait up to `seconds` for the index's epoch to differ from `epoch`."""
+        """Wait up to `seconds` until the index's epoch is no longer `epoch`."""
         if self.epoch == epoch:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), seconds)
@@ -171,7 +174,7 @@ class EventStreams:
             self._watch_task.result()
 
     async def check_for_change(self) -> None:
-        """Check whether the index has changed, and wake the waiting streams."""
+        """Check whether the index has changed, and if so wake the waiting streams."""
         epoch, self._is_history = await asyncio.to_thread(self._read_index_epoch)
         if epoch != self.epoch:
             self.epoch, self._batches = epoch, {}
@@ -190,7 +193,7 @@ class EventStreams:
                 await self._wait_for_commit()
 
     async def _wait_for_commit(self) -> None:
-        """Wait until any process commits, for at most `_CHECK_SECONDS`."""
+        """Wait up to `_CHECK_SECONDS` until any process commits."""
         for _ in range(round(_CHECK_SECONDS / _COMMIT_WAIT_SECONDS)):
             if await asyncio.to_thread(self._commits.wait, _COMMIT_WAIT_SECONDS):
                 return
@@ -216,7 +219,7 @@ class EventStreams:
 
 
 def encode_frame(numbered_event: NumberedEvent) -> bytes:
-    """Return the server-sent event frame of an event."""
+    """Encode an event as a server-sent event frame."""
     data = numbered_event.event.model_dump_json()
     return (
         f"id: {numbered_event.cursor_after}\nevent: {numbered_event.event.kind}\ndata: {data}\n\n"
@@ -224,7 +227,7 @@ def encode_frame(numbered_event: NumberedEvent) -> bytes:
 
 
 def build_event_routes(streams: EventStreams) -> APIRouter:
-    """Return the router of the event stream."""
+    """Build the router of the event stream."""
     router = APIRouter(prefix="/v1", tags=["events"])
 
     @router.get(

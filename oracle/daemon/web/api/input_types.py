@@ -1,4 +1,4 @@
-"""The types of addresses, hashes, integers and signatures in requests to the read API.
+"""The types of addresses, hashes, integers and signatures in read API requests.
 
 Addresses and hashes may be in upper or lower case, and are converted to lower case. The published
 schema contains the pattern. The parser also checks EIP-55 checksums.
@@ -46,7 +46,10 @@ _MAX_EXACT_INTEGER = 2**53
 
 
 def _convert_whole_float(value: object) -> object:
-    """Convert a float such as 5.0 to an integer, because JSON Schema treats both as the same."""
+    """Convert a float such as 5.0 to an integer.
+
+    JSON Schema does not distinguish the two.
+    """
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -64,7 +67,7 @@ SignatureInput = Annotated[str, Field(pattern="^0x([0-9a-fA-F]{2}){1,1024}$")]
 
 
 class WantedTask(BaseModel):
-    """The requirements of a task: the fields of `task_created`, all of them optional.
+    """The requirements of a task: the fields of `task_created`, all optional.
 
     See docs/reference/events-and-jsonl.md.
     """

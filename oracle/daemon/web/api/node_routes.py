@@ -1,4 +1,4 @@
-"""The routes `/v1/network` and `/v1/nodes`, for the state of the network and of each node."""
+"""The routes `/v1/network` and `/v1/nodes`, for the state of the network and its nodes."""
 
 from typing import Annotated, Literal
 
@@ -49,7 +49,7 @@ _ADDRESS_LENGTH = 42
 
 
 def _parse_addresses(text: str) -> str:
-    """Return comma-separated addresses in lower case; raise HexNameError if one is not valid."""
+    """Parse comma-separated addresses to lower case; raise HexNameError if one is invalid."""
     return ",".join(parse_address(address) for address in text.split(","))
 
 
@@ -86,14 +86,14 @@ class NodeListParameters(BaseModel):
 
 
 def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of the read-only node paths."""
+    """Build the router of the read-only node paths."""
     router = APIRouter(prefix="/v1", tags=["nodes"])
 
     @router.get("/network", operation_id="network", response_model=NetworkAnswer)
     def _get_network(
         request: Request, span: Annotated[Literal["1h", "24h", "7d"], Query()] = "24h"
     ) -> Response:
-        """Return totals, score distribution, activity, and open actions for the operator."""
+        """Return the network's totals, score distribution, activity and open operator actions."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_network_overview(snapshot, span)
         )
@@ -102,7 +102,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     def _list_nodes(
         request: Request, parameters: Annotated[NodeListParameters, Query()]
     ) -> Response:
-        """Return all nodes in order, in pages.
+        """Return all nodes in pages, in the requested order.
 
         As of one block, the pages repeat no node and omit none; `moved` means that the block has
         changed since the previous page.
@@ -115,7 +115,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}", operation_id="node", response_model=NodeView)
     def _get_node(request: Request, node: NodePath) -> Response:
-        """Return one node: computed and on-chain score, rank, margins to exclusion and kickout."""
+        """Return one node: its scores, rank, and margins to exclusion and kickout."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_view(snapshot, find_node_by_prefix(snapshot, node)),
@@ -123,7 +123,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}/advice", operation_id="node_advice", response_model=NodeAdvice)
     def _get_advice(request: Request, node: NodePath) -> Response:
-        """Return what is coming for a node, and what would change it."""
+        """Return what to expect for a node, and what would change it."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_advice(
@@ -133,7 +133,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}/rules", operation_id="node_rules", response_model=NodePreviews)
     def _get_node_previews(request: Request, node: NodePath) -> Response:
-        """Return a node under announced rules and shadow sets, and under the rules in force."""
+        """Return a node's standing under announced and shadow rules, and the rules in force."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_previews(
@@ -145,7 +145,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_history(
         request: Request, node: NodePath, query: Annotated[HistoryQuery, Query()]
     ) -> Response:
-        """Return QoS, long-term score and reliability over time, at most 2,000 points."""
+        """Return QoS, long-term score and reliability over time, with at most 2,000 points."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_history(
@@ -155,7 +155,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}/past", operation_id="node_past", response_model=NodePast)
     def _get_past(request: Request, node: NodePath) -> Response:
-        """Return a node's membership, its on-chain updates, and its draws."""
+        """Return a node's membership events, on-chain updates and draws."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_past(
@@ -167,7 +167,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of the paths that explain or prove a node's score."""
+    """Build the router of the paths that explain or prove a node's score."""
     router = APIRouter(prefix="/v1", tags=["nodes"])
 
     @router.get("/nodes/{node}/proof", operation_id="node_proof", response_model=ProofAnswer)
@@ -191,7 +191,7 @@ def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}/bundle", operation_id="node_bundle", response_model=BundleAnswer)
     def _get_bundle(request: Request, node: NodePath, round_number: RoundQuery = None) -> Response:
-        """Return everything that is needed to check a node's scores in a round elsewhere.
+        """Return all data for checking a node's scores in a round elsewhere.
 
         The page `/verify` reads it. One bundle is made at a time; other requests get 503
         meanwhile.

@@ -106,7 +106,7 @@ class SignedObjection(BaseModel):
 
 
 def create_objection_post_limit() -> PostLimit:
-    """Return the rate limit of posts to `/v1/objections`."""
+    """Create the rate limit of posts to `/v1/objections`."""
     return PostLimit(
         ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, time.monotonic),
         TokenBucket(_ALL_POSTS_PER_SECOND, _ALL_POST_BURST, time.monotonic),
@@ -116,7 +116,7 @@ def create_objection_post_limit() -> PostLimit:
 
 
 def build_objection_intake_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router that accepts posted objections."""
+    """Build the router that accepts posted objections."""
     router = APIRouter(prefix="/v1", tags=["records"])
     post_limit = ConcurrencyLimit(_MAX_CONCURRENT_POSTS)
 

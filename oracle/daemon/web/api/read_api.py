@@ -1,4 +1,4 @@
-"""Builds the application of the public listener, with the read API, its schema and the pages."""
+"""Builds the public web application: the read API, its schema and the pages."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -60,7 +60,7 @@ def create_read_api(
     evidence_folder: Path | None = None,
     get_phase: Callable[[], DemoPhase | None] = lambda: None,
 ) -> FastAPI:
-    """Return the application of the public listener.
+    """Create the public web application: the read API, its schema and the pages.
 
     The application only reads the database, except that it stores objections and subscriptions to
     notices. `cors` lists the origins whose pages may read the API in a browser; `*` allows all
@@ -128,7 +128,7 @@ def create_read_api(
 
 
 def _raise_path_error(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
-    """Raise an error with status 405 if the path exists with other methods, else 404."""
+    """Raise an error with status 405 if the path exists for other methods, else 404."""
     methods = {
         method
         for route in routes
@@ -148,7 +148,7 @@ def _raise_path_error(routes: Sequence[BaseRoute], request: Request, path: str) 
 
 
 def _read_evidence_text(folder: Path | None, node: Address, due_since: int) -> str | None:
-    """Return the text of an evidence file, or None if it does not exist."""
+    """Return the text of an evidence file, or None if there is no such file."""
     if folder is None:
         return None
     try:

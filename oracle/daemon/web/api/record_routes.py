@@ -101,12 +101,12 @@ _Number = Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
 
 
 def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of single records."""
+    """Build the router of single records."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
     def _get_task(request: Request, task: HashPath) -> Response:
-        """Return the history of a task, and its score."""
+        """Return the history and the score of a task."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_task_answer(snapshot, TaskKey(task))
         )
@@ -133,7 +133,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
     def _get_round(
         request: Request, number: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
     ) -> Response:
-        """Return one round with its root and signers; its leaves have a route of their own."""
+        """Return one round with its root and signers; its leaves have a separate route."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: build_round_answer(snapshot, number)
         )
@@ -158,12 +158,12 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router for kickouts and objections."""
+    """Build the router of kickouts and objections."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
     def _list_kickouts(request: Request) -> Response:
-        """List the kickouts that are due, and the newest kickouts in the contract."""
+        """List the due kickouts, and the newest kickouts in the contract."""
         return api_answers.answer_from_snapshot(request, list_kickouts)
 
     @router.get("/objections", operation_id="objections", response_model=ObjectionPage)
@@ -177,7 +177,7 @@ def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
         "/objections/{node}", operation_id="node_objections", response_model=NodeObjections
     )
     def _list_node_objections(request: Request, node: NodePath) -> Response:
-        """List the newest fifty objections of a node, newest first."""
+        """List up to fifty objections of a node, newest first."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_node_objections(snapshot, node)
         )
@@ -186,12 +186,12 @@ def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router of draws."""
+    """Build the router of draws."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/draws", operation_id="draws", response_model=DrawPage)
     def _list_draws(request: Request, limit: RowLimit = 50) -> Response:
-        """List the active draws, and the newest inactive ones."""
+        """List the active draws, and the newest inactive draws."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_draws(snapshot, limit)
         )
@@ -230,7 +230,7 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router for the rules and the oracle's status."""
+    """Build the router of the rules and the oracle's status."""
     router = APIRouter(prefix="/v1", tags=["state"])
 
     @router.get("/rules", operation_id="rules", response_model=RulesAnswer)
@@ -245,7 +245,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/rules/previews", operation_id="rules_previews", response_model=RulesPreviews)
     def _get_rules_previews(request: Request) -> Response:
-        """Return what announced rules and shadow sets would change in the network."""
+        """Return how announced and shadow rules would change the network."""
         return api_answers.answer_from_snapshot(request, build_rules_previews)
 
     @router.get("/rules/{hash}", operation_id="announced_rules", response_model=AnnouncedRules)
@@ -264,7 +264,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.post("/select", operation_id="select", response_model=SelectionAnswer)
     def _select_nodes(request: Request, task: WantedTask) -> Response:
-        """Return the candidates for a task with weights and probabilities; no node is drawn."""
+        """Return the candidates for a task, with weights and probabilities; no node is drawn."""
         try:
             task_request = parse_task_request(task.model_dump_json(exclude_none=True))
         except ValueError as error:
@@ -279,7 +279,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 def build_evidence_routes(
     api_answers: ApiAnswers, read_evidence: Callable[[Address, int], str | None]
 ) -> APIRouter:
-    """Return the router for the evidence endpoint.
+    """Build the router of the evidence endpoint.
 
     `read_evidence` returns the evidence file for a node and the start of an interval.
     """
@@ -291,7 +291,7 @@ def build_evidence_routes(
         responses={200: {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )
     def _get_evidence(node: NodePath) -> Response:
-        """Return the evidence behind the newest accusation of a node.
+        """Return the evidence behind a node's newest accusation.
 
         The header `x-sha256` is the hash of the bytes.
         """
@@ -315,14 +315,14 @@ def build_evidence_routes(
 
 
 def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Return the router for the leaves of rounds and reports."""
+    """Build the router of the leaves of rounds and reports."""
     router = APIRouter(prefix="/v1", tags=["leaves"])
 
     @router.get(
         "/rounds/{number}/leaves", operation_id="round_leaves", response_model=LeavesAnswer
     )
     def _list_round_pieces(request: Request, number: _Number) -> Response:
-        """Return the hashes that lead from the pieces of an accepted round to its root.
+        """Return the hashes that lead from an accepted round's pieces to its root.
 
         404 if the round is not one of the last 256, or was accepted before the indexing reached
         the head of the chain.
@@ -339,14 +339,14 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
         response_class=Response,
     )
     def _get_round_piece(request: Request, number: _Number, piece: _Number) -> Response:
-        """Return 8,192 leaves of an accepted round, byte for byte as they are hashed."""
+        """Return 8,192 leaves of an accepted round, exactly as they are hashed."""
         return _answer_piece(api_answers, request, get_round_leaves, number, piece)
 
     @router.get(
         "/reports/{period}/leaves", operation_id="report_leaves", response_model=LeavesAnswer
     )
     def _list_report_pieces(request: Request, period: _Number) -> Response:
-        """Return the hashes of the pieces of a report that this reporter cut.
+        """Return the hashes of the pieces of a report built by this reporter.
 
         The report may never be accepted, so its leaves prove nothing; `report diff` compares them
         with another reporter's. 404 if the report can no longer be accepted.
@@ -363,7 +363,7 @@ def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
         response_class=Response,
     )
     def _get_report_piece(request: Request, period: _Number, piece: _Number) -> Response:
-        """Return 8,192 leaves of a report that this reporter cut."""
+        """Return 8,192 leaves of a report built by this reporter."""
         return _answer_piece(api_answers, request, get_period_leaves, period, piece)
 
     return router

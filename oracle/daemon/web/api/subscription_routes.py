@@ -104,7 +104,7 @@ class SubscriptionRequest(BaseModel):
 
 
 class SubscriptionView(BaseModel):
-    """A subscription without its address."""
+    """A subscription, without the address that receives the notices."""
 
     id: str
     channel: str
@@ -119,7 +119,7 @@ class SubscriptionView(BaseModel):
 
 
 class OwnSubscriptions(BaseModel):
-    """The subscriptions of one node, and the secret of the webhook that was just registered."""
+    """A node's subscriptions, and the secret of a webhook that was just registered."""
 
     subscriptions: list[SubscriptionView]
     created: str | None = Field(
@@ -134,7 +134,7 @@ class OwnSubscriptions(BaseModel):
 
 
 class SubscriptionForm(BaseModel):
-    """The data for writing a request; the client signs `typed_data` with its own `message`."""
+    """The data for a request; the client signs `typed_data` with its own `message`."""
 
     service: str
     channels: list[str]
@@ -146,7 +146,7 @@ class SubscriptionForm(BaseModel):
 
 
 def create_subscription_post_limit(terms: SubscriptionTerms) -> PostLimit:
-    """Return the rate limit of posts to `/v1/subscriptions`."""
+    """Create the rate limit of posts to `/v1/subscriptions`."""
     per_hour = terms.requests_per_hour
     return PostLimit(
         ClientBuckets(per_hour / _HOUR_SECONDS, per_hour, time.monotonic),
@@ -157,14 +157,14 @@ def create_subscription_post_limit(terms: SubscriptionTerms) -> PostLimit:
 
 
 def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
-    """Return the router of subscriptions."""
+    """Build the router of subscriptions."""
     router = APIRouter(prefix="/v1", tags=["subscriptions"])
 
     @router.get(
         "/subscriptions", operation_id="subscription_form", response_model=SubscriptionForm
     )
     def _get_form() -> Response:
-        """Return what an owner signs to subscribe to the notices of a node."""
+        """Return the data that an owner signs to subscribe to a node's notices."""
         example_request = NoticeRequest(
             intake.terms.site, ZERO_ADDRESS, "list", nonce=1, deadline=0
         )

@@ -1,4 +1,4 @@
-"""The pages for tasks, rounds, kickouts, draws, health and rules, the search, and a node's feed.
+"""The pages for tasks, rounds, kickouts, draws, health, rules and search, and node feeds.
 
 `PAGES` lists the paths of all pages.
 """
@@ -82,7 +82,7 @@ _FEED_MEDIA_TYPE = "application/atom+xml; charset=utf-8"
 
 
 def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show the history of a task, and the group that scored it."""
+    """Show the history of a task and the group that scored it."""
     key = parse_task_key(request.path["key"])
     task = snapshot.uow.tasks.get_many([key]).get(key)
     if task is None:
@@ -106,7 +106,7 @@ def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def redirect_search(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Redirect to the page of the address, task, round or prefix that was entered."""
+    """Redirect to the page that matches the entered address, task, round or prefix."""
     return RedirectResponse(
         resolve_search_path(snapshot, request.get_query_field("q") or ""), _SEE_OTHER
     )
@@ -166,7 +166,7 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show one round: its root and transaction, and each node whose reported score it changed."""
+    """Show one round: its root, its transaction, and the nodes whose reported score it changed."""
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
     change_count, changes = _list_lane_changes(snapshot, accepted_round)
@@ -200,7 +200,7 @@ def render_signers(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 def _list_lane_changes(
     snapshot: ApiSnapshot, accepted_round: RoundAccepted
 ) -> tuple[int, list[tuple[Address, str, str]]]:
-    """Return how many nodes' scores changed since the previous round, and the first changes.
+    """Return how many scores changed since the previous round, with the first changes.
 
     A change is a node, and the texts of its scores before and after it. The list is empty if the
     leaves of one of the two rounds are no longer stored.
@@ -227,7 +227,7 @@ def _list_lane_changes(
 
 
 def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show the kickouts that are due, accused, executed or stopped."""
+    """Show kickouts that are due, accused, executed or stopped."""
     kicks = list(reversed(snapshot.uow.rounds.list_newest_kicks(_NEWEST)))
     due_intervals = snapshot.uow.kickouts.list_open()
     delay_by_node = load_accusation_delays(snapshot, due_intervals)
@@ -249,7 +249,7 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the newest objections, and which of them await the operator's answer."""
+    """Show the newest objections, and which of them wait for the operator's answer."""
     newest_objections = list_objections(snapshot, _NEWEST).objections
     terms = snapshot.source.archive.objection_terms
     return render_template(
@@ -262,7 +262,7 @@ def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
-    """Return a sentence on how many first places in a row would stop a node's kickout.
+    """Return a sentence about how many first places in a row would stop a node's kickout.
 
     The number of scores is found by trial folds. If no number suffices, the text is empty.
     """
@@ -281,7 +281,7 @@ def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
 
 
 def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
-    """Return a sentence on the state of a kickout, with its execution time if known."""
+    """Return a sentence about the state of a kickout, with its execution time if known."""
     expulsion = kick.expulsion
     time = None if expulsion is None else snapshot.find_block_time(expulsion.at)
     if kick.state is KickState.EXPELLED and time is not None:
@@ -290,7 +290,7 @@ def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
 
 
 def describe_kickout_stage(kick: NodeKick, now: int) -> str:
-    """Return a sentence on the state of a kickout at block time `now`."""
+    """Return a sentence about the state of a kickout at the block time `now`."""
     accusation = kick.accusation
     if not kick.is_accused or accusation is None:
         return f"{kick.state.value.capitalize()}."
@@ -303,7 +303,7 @@ def describe_kickout_stage(kick: NodeKick, now: int) -> str:
 
 
 def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the active draws and the newest inactive draws, grouped by the block of their seed."""
+    """Show the active and the newest inactive draws, grouped by their seed block."""
     active = snapshot.uow.draws.list_active()
     return render_template(
         "draws.html",
@@ -315,14 +315,14 @@ def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def _group_by_seed_block(draws: Iterable[StoredDraw]) -> list[tuple[int, list[StoredDraw]]]:
-    """Return the draws grouped by seed block, newest block first."""
+    """Group the draws by seed block, newest block first."""
     sorted_draws = sorted(draws, key=lambda draw: (-draw.seed_block, draw.number_in_block))
     draws_by_seed_block = groupby(sorted_draws, key=lambda draw: draw.seed_block)
     return [(block, list(draws_of_block)) for block, draws_of_block in draws_by_seed_block]
 
 
 def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show all draws of a task, and their inputs."""
+    """Show all draws of a task with their inputs."""
     task = parse_task_key(request.path["key"])
     task_draws = list_task_draws(snapshot, task)
     return render_template(
@@ -335,7 +335,7 @@ def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the health of the index and senders, without host or endpoint names."""
+    """Show the health of the index and the senders, without host or endpoint names."""
     status = build_public_status(snapshot)
     reasons = [
         f"{condition.title}: {condition.action.replace('`', '')}"
@@ -358,7 +358,7 @@ def render_health(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_rules(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show all parameters of the rules behind the shown state, with meaning and source."""
+    """Show all parameters of the rules in effect, with their meaning and source."""
     return render_template(
         "rules.html",
         **build_frame_values(snapshot, "Rules", "/v1/rules"),
@@ -369,7 +369,7 @@ def render_rules(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 class AtomEntry(NamedTuple):
-    """One event of a node: its stable id, its unix time, and its sentence."""
+    """An event of a node: its stable id, its unix time and its sentence."""
 
     id: str
     time: int
@@ -377,7 +377,7 @@ class AtomEntry(NamedTuple):
 
 
 def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Return the newest events of a node as an Atom feed."""
+    """Return a node's newest events as an Atom feed."""
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     entries = list_feed_entries(snapshot, node.address)
     feed_xml = (
@@ -395,7 +395,7 @@ def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry]:
-    """Return the newest membership changes and reliability drops of a node, newest first."""
+    """Return a node's latest membership changes and reliability drops, newest first."""
     oldest_time = max(0, snapshot.cursor.time - _FEED_SPAN_SECONDS)
     query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
     decrease_entries = [
@@ -417,7 +417,7 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
 
 
 def _build_entry_id(log_place: LogPlace, kind: str) -> str:
-    """Return an id that stays the same while the event stays at its place in the chain."""
+    """Return an id that stays the same while the event keeps its place in the chain."""
     if log_place.tx is None:
         return f"{log_place.block}-feed-{log_place.feed_row}-{kind}"
     return f"{log_place.block}-{log_place.tx}-{log_place.log}-{kind}"

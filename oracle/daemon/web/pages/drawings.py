@@ -1,4 +1,4 @@
-"""Computes the layout of lines and bars, which templates render as SVG.
+"""Computes the layout of lines and bars that templates render as SVG.
 
 Each chart is laid out twice, wide and narrow, and the style sheet shows one of the two. Therefore
 text has the same size on all screens. This module processes only numbers and no foreign text
@@ -22,7 +22,7 @@ _SPARKLINE_WIDTH, _SPARKLINE_HEIGHT, _SPARKLINE_MARGIN = 90, 20, 2
 
 
 class Label(NamedTuple):
-    """A text with its position."""
+    """A text and its position."""
 
     x: float
     y: float
@@ -30,7 +30,7 @@ class Label(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A rectangle; `value` is the number that it represents."""
+    """A rectangle; `value` is the number that it stands for."""
 
     x: float
     y: float
@@ -51,7 +51,7 @@ class ChartPoint(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One sample of a chart: its time in unix seconds, and three scores from 0 to 1."""
+    """A sample of a chart: its time in unix seconds, and three scores from 0 to 1."""
 
     time: int
     qos: float
@@ -155,7 +155,7 @@ def build_trend_chart(
 
 
 def _interpolate_reliability(samples: Sequence[Sample], time: int) -> float:
-    """Return the reliability that the chart's line shows at a time.
+    """Return the reliability that the chart's line shows at a given time.
 
     The value is interpolated, because some samples may have been left out of the chart.
     """
@@ -177,7 +177,7 @@ def _compute_y(value: float) -> float:
 def lay_out_bars(
     values: Sequence[int], slot_count: int, box: tuple[float, float], max_value: int | None = None
 ) -> list[Bar]:
-    """Lay out bars from the left in a box (width, height) with `slot_count` slots.
+    """Lay out bars from left to right in a box (width, height) with `slot_count` slots.
 
     A bar of `max_value` is as high as the box. If `max_value` is None, the greatest value is used.
     """
@@ -197,7 +197,7 @@ def lay_out_bars(
 
 
 def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[tuple[str, Bar]]:
-    """Lay out shares of a total as one row of bars, omitting zero counts.
+    """Lay out shares of a total as one row of bars, leaving out zero counts.
 
     Each bar is at least 3 wide.
     """
@@ -214,7 +214,7 @@ def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[
 
 
 def build_sparkline_path(qos_values: Sequence[int]) -> str | None:
-    """Return the SVG path of a sparkline of QoS values, or None for fewer than two values.
+    """Return the SVG path of a sparkline of QoS values, or None if there are fewer than two.
 
     The values are in units of 10^-18, and the scale is from 0 to 1. The newest value is at the
     right end. The distance between two values is the same in all sparklines.

@@ -1,4 +1,4 @@
-"""Renders the page `/`: a sentence about the network, the quality of its nodes, and recent events.
+"""Renders the page `/` with the network's state, the quality of its nodes, and recent events.
 
 In a browser, the event stream triggers a reload of the recent events.
 """
@@ -74,7 +74,7 @@ _FREQUENT_KIND = "report_accepted"
 
 
 class EventRow(NamedTuple):
-    """One row of recent events, with the id of its event in the event stream.
+    """A row of recent events, with the event's id in the event stream.
 
     `earlier` is the number of earlier reports that were merged into this row.
     """
@@ -117,7 +117,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 def _load_network_overview(
     snapshot: ApiSnapshot, span_name: str | None
 ) -> tuple[NetworkAnswer, str]:
-    """Return the network overview and its range, which is one hour for a new network."""
+    """Load the network overview with its time span, which is an hour for a new network."""
     overview = build_network_overview(snapshot, span_name or _SPAN)
     earlier_parts = overview.activity[:-1]
     if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):
@@ -126,7 +126,7 @@ def _load_network_overview(
 
 
 def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
-    """Return the template values of the network page's sentences and drawings."""
+    """Build the template values for the sentences and drawings of the network page."""
     scores = [part.scores for part in overview.activity]
     timeouts = [part.timeouts for part in overview.activity]
     states = list(overview.states.items())
@@ -146,7 +146,7 @@ def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
 
 
 def format_headline(overview: NetworkAnswer) -> str:
-    """Return a sentence on how many nodes can be given tasks."""
+    """Return a sentence about how many nodes can be given tasks."""
     selectable_count = overview.states["selectable"] + overview.states["recovering"]
     if not overview.members:
         return "No node is in the network yet."
@@ -162,7 +162,7 @@ def format_headline(overview: NetworkAnswer) -> str:
 
 
 def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
-    """Return a summary of unavailable nodes and of the recent activity."""
+    """Return a summary of the unavailable nodes and of recent activity."""
     summary_sentences = [
         f"{capitalize_first(format_number_in_words(count))} "
         f"{'is' if count == 1 else 'are'} {word}."
@@ -181,7 +181,7 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
 
 
 def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
-    """Return the events of the last hour, newest first, and the cursor after them."""
+    """Read the events of the last hour, newest first, and the cursor after them."""
     first_time = max(0, snapshot.cursor.time - _FEED_SECONDS)
     # One more row is read than is shown, because the oldest row may lack reports.
     row_count = _ROWS + 1
@@ -197,7 +197,7 @@ def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCurs
 
 
 def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:
-    """Return a row for each event, with consecutive reports merged into one row."""
+    """Return a row for each event, merging consecutive reports into one row."""
     merged_rows: list[EventRow] = []
     for numbered_event in events:
         event = numbered_event.event

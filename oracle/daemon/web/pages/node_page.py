@@ -1,4 +1,4 @@
-"""Renders the page of one node: a summary sentence, and the inputs of its score."""
+"""Renders a node's page: a summary sentence, and everything its score is computed from."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -128,7 +128,7 @@ SENTENCE_BY_CHANGE = {
 
 
 class ScoreLabel(NamedTuple):
-    """The label of one task score, with its task, colour and text."""
+    """The label of a task score: its task, colour and text."""
 
     task: str
     tone: str
@@ -136,7 +136,7 @@ class ScoreLabel(NamedTuple):
 
 
 def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show one node: a summary sentence, then all inputs of its score."""
+    """Show one node: a summary sentence, and everything its score is computed from."""
     range_name = request.get_query_choice("range", _RANGES) or _DEFAULT_RANGE
     prefix = parse_node_prefix(request.path["address"])
     try:
@@ -201,7 +201,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def _choose_kickout_state(summary: NodeSummary) -> str | None:
-    """Return the kickout state to show in place of the node's own state, or None."""
+    """Return the kickout state to show instead of the node's own state, if there is one."""
     if summary.is_expelled and summary.node_scores.state != "kicked_out":
         return "expelled"
     if not summary.node_scores.is_kickout_due:
@@ -212,7 +212,10 @@ def _choose_kickout_state(summary: NodeSummary) -> str | None:
 
 
 def _list_rule_start_times(snapshot: ApiSnapshot) -> list[int]:
-    """Return the earliest start time of each announced rule set in ascending unix seconds."""
+    """Return the earliest start time of each announced rule set, in ascending order.
+
+    Times are in unix seconds.
+    """
     changes = snapshot.uow.rounds.get_contract_settings().rules_changes
     return sorted(
         change.scheduled.ready_at
@@ -224,9 +227,10 @@ def _list_rule_start_times(snapshot: ApiSnapshot) -> list[int]:
 def _render_unknown_address(
     snapshot: ApiSnapshot, request: PageRequest, address: Address
 ) -> Response:
-    """Show that an address is not a node, with a proof of absence if a round was accepted.
+    """Show that an address is not a node.
 
-    The status is 404, as for every other object that was not found.
+    The page proves the absence if a round was accepted. The status is 404, as for every other
+    object that was not found.
     """
     return render_template(
         "absence.html",
@@ -238,7 +242,7 @@ def _render_unknown_address(
 
 
 def _find_chart_end_time(snapshot: ApiSnapshot, node: Node) -> int:
-    """Return the unix time at which a node's chart ends: now, or when the member left."""
+    """Return the unix time at which a node's chart ends: now, or when the node left."""
     last_change = snapshot.uow.memberships.find_effective_change(node.address)
     is_member = node.membership is Membership.MEMBER
     return snapshot.cursor.time if last_change is None or is_member else last_change.time
@@ -247,7 +251,7 @@ def _find_chart_end_time(snapshot: ApiSnapshot, node: Node) -> int:
 def build_score_values(
     node_view: NodeView, node_summary: NodeSummary, scores: Sequence[ScoreEntry]
 ) -> dict[str, Any]:
-    """Return the template values of a node: its sentences, its scores and its thresholds.
+    """Build the template values of a node: its sentences, scores and thresholds.
 
     Reliability, mean and thresholds are decimals.
     """
@@ -280,7 +284,7 @@ def build_score_values(
 
 
 def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
-    """Return the template values of a node's advice: sentences and table cells."""
+    """Build the template values of a node's advice: sentences and table cells."""
     what_if, work, money = advice.what_if, advice.work, advice.money
     return {
         "what_if": None
@@ -318,7 +322,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
 def _find_starting_score(
     history: NodeHistory, points: Sequence[HistoryPoint], rules: Rules
 ) -> int | None:
-    """Return a new node's initial QoS if the history begins with it, or None."""
+    """Return a new node's initial QoS, if the history starts with it."""
     has_joined = any(
         mark.cause == ReliabilityCause.JOINED and mark.time <= history.first
         for mark in history.marks
@@ -329,7 +333,10 @@ def _find_starting_score(
 
 
 def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
-    """Return the charts for wide and narrow screens, or an empty list without samples."""
+    """Build the charts for wide and narrow screens.
+
+    The list is empty if there are no samples.
+    """
     samples = [
         Sample(time, float(qos), float(long_term), float(reliability))
         for time, qos, long_term, reliability in history.rows
@@ -357,7 +364,11 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
 def _select_plotted_changes(
     history: NodeHistory, mark: ReliabilityMark
 ) -> list[tuple[int, float, int]]:
-    """Return (time, reliability, index) of the entries with this mark that changed reliability."""
+    """Return the reliability changes that the chart shows with this mark.
+
+    Each change is its time, the new reliability and its index in the history; changes without
+    effect are left out.
+    """
     return [
         (change.time, float(change.after), index)
         for index, change in enumerate(history.marks)
@@ -386,14 +397,14 @@ def _build_mark_texts(history: NodeHistory, snapshot: ApiSnapshot, rules: Rules)
 
 
 def _choose_tick_format(first: int, last: int) -> str:
-    """Return the format of the chart's time labels: the hour, the day, or both."""
+    """Return the format of the chart's time labels: hours, days, or both."""
     if last - first >= _DAYS_ONLY_SECONDS:
         return "%d %b"
     return "%H:%M" if first // _DAY_SECONDS == last // _DAY_SECONDS else "%d %b %H:%M"
 
 
 def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
-    """Return the label of a score's bar, whose colour and text both show the rank."""
+    """Build the label of a score's bar, which shows the rank as colour and text."""
     points_text = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
         # The score comes from two rounds, each with its own rank, so there is no single rank.
@@ -407,7 +418,7 @@ def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
 
 
 def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
-    """Return texts on the on-chain score and on whether it is up to date."""
+    """Return a text with the on-chain score, and a text on whether it is up to date."""
     on_chain = node_view.on_chain
     if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
         return NO_NUMBER, "never reported"
@@ -437,7 +448,7 @@ def describe_exclusion(node_view: NodeView) -> str:
 
 
 def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:
-    """Describe how far a member is from a kickout, and when a kickout is likely."""
+    """Describe how far a member is from a kickout, and when one is likely."""
     margin = _describe_kickout_margin(node_view)
     if outlook is None or not outlook.scores:
         return margin
@@ -479,13 +490,16 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
 
 
 def describe_marked_timeouts(history: NodeHistory) -> str | None:
-    """Return a heading with the number of timeouts marked by incidents, or None if it is 0."""
+    """Return a heading with the number of timeouts that happened during incidents.
+
+    The result is None if there are none.
+    """
     marked_count = sum(mark.incident is not None for mark in history.marks)
     return format_marked_timeouts(marked_count) if marked_count else None
 
 
 def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
-    """Return the number of counted scores that are timeouts marked by incidents."""
+    """Count the scores that are timeouts during incidents."""
     unanswered_tasks = {entry.task for entry in entries if entry.elapsed is None}
     marked_tasks = {mark.task for mark in history.marks if mark.incident is not None}
     return len(unanswered_tasks & marked_tasks)

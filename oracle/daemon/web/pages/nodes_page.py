@@ -1,4 +1,4 @@
-"""Renders the page `/nodes`, which lists all nodes, sorted, filtered and paged."""
+"""Renders the page `/nodes`, a sorted and filtered list of all nodes in pages."""
 
 import re
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ _ORDER_WORDS = MappingProxyType({
 
 
 def render_nodes(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show all nodes, sorted and filtered, a hundred per page."""
+    """Show all nodes, sorted and filtered, with a hundred per page."""
     query = parse_node_list_query(request)
     node_list = list_nodes(snapshot, query)
     return render_template(
@@ -68,7 +68,10 @@ def render_nodes(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def build_sparklines(snapshot: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[str, str]:
-    """Return the sparkline of each listed node that has one, as an SVG path."""
+    """Build the SVG path of each listed node's sparkline.
+
+    Nodes without a sparkline are left out.
+    """
     nodes_shown = [snapshot.get_ranking().nodes[Address(row.node)] for row in rows]
     qos_values_by_node = snapshot.source.rankings.load_trends(snapshot.uow, nodes_shown)
     path_by_node = {
@@ -78,7 +81,7 @@ def build_sparklines(snapshot: ApiSnapshot, rows: Sequence[NodeEntry]) -> dict[s
 
 
 def parse_node_list_query(request: PageRequest) -> NodeListQuery:
-    """Return the query of a request; raise RequestError if order, state or prefix is invalid."""
+    """Parse a request's query; raise RequestError if order, state or prefix is invalid."""
     prefix = request.get_query_field("prefix")
     return NodeListQuery(
         sort=request.get_query_choice("sort", get_args(NodeSort)) or "qos",
@@ -108,12 +111,12 @@ def _parse_own_node_address(text: str) -> str:
 
 
 def format_own_nodes(query: NodeListQuery) -> str | None:
-    """Return the user's own list as text for a link, or None if all nodes are shown."""
+    """Return the user's own list of nodes as text for a link, or None if it is empty."""
     return ",".join(sorted(query.of)) or None
 
 
 def build_query_string(query: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
-    """Return the query string of the list with changed fields; None removes a field."""
+    """Build the query string of the node list with changed fields; None removes a field."""
     query_fields = {
         "sort": query.sort,
         "state": query.state,

@@ -1,4 +1,4 @@
-"""Builds the section of objections on a node page, with the form that the owner signs.
+"""Builds a node page's section of objections, with the form that the owner signs.
 
 The form is shown while a kickout is due and this reporter accepts objections. The script
 `objection.js` lets the owner's wallet sign the values of the form, and posts them.
@@ -35,7 +35,7 @@ _LABEL_BY_REASON = {
 def build_objection_values(
     snapshot: ApiSnapshot, node: Node, entries: Sequence[ObjectionEntry]
 ) -> dict[str, Any]:
-    """Return the objections of a node, whether its owner may object, and the form's values."""
+    """Return a node's objections, whether its owner may object, and the form's values."""
     due_since = node.kickout_due_time
     posted_entry = _find_pending_post(snapshot, node)
     has_objected = any(entry.due_since == due_since for entry in entries)
@@ -52,7 +52,7 @@ def build_objection_values(
 
 
 def _find_pending_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
-    """Return the newest posted objection to the due kickout, or None if none is pending."""
+    """Return the newest objection posted against the due kickout, unless it is on chain."""
     newest_posts = snapshot.uow.objection_inbox.list_for_node(node.address, 1)
     if not newest_posts or newest_posts[0].due_since != node.kickout_due_time:
         return None
@@ -64,7 +64,7 @@ def _find_pending_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
 def _build_objection_form(
     snapshot: ApiSnapshot, node: Address, due_since: int
 ) -> dict[str, Any] | None:
-    """Return the data for the wallet to sign, with the owner's fields still empty."""
+    """Return the data that the owner's wallet signs, with the owner's fields empty."""
     intake = snapshot.source.objection_intake
     if intake is None:
         return None

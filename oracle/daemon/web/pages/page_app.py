@@ -1,4 +1,4 @@
-"""Builds the application of the pages, with routes, headers and error pages.
+"""Builds the web application of the pages: routes, headers and error pages.
 
 The pages only read the database, except the pages of subscriptions to notices. The server renders
 every page completely, so that no page needs a script. All data comes from `queries`, as in the
@@ -56,7 +56,7 @@ _HEADLINE_BY_STATE = {
 
 
 def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None = None) -> FastAPI:
-    """Return the application of the pages, which is mounted at `/` behind the read API.
+    """Create the web application of the pages, to be mounted at `/` behind the read API.
 
     `intake` is None if owners cannot subscribe to notices.
     """
@@ -72,7 +72,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
 
     @app.get("/docs")
     def get_api_docs() -> Response:
-        """Show the reference of the read API, rendered from its schema."""
+        """Show the read API reference, rendered from its schema."""
         response = render_template(
             "api_docs.html",
             here=None,
@@ -87,19 +87,22 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
 
     @app.get("/verify")
     def get_verify_page() -> Response:
-        """Return the page that checks evidence in the browser, as one file."""
+        """Return the page for checking evidence in the browser, as a single file."""
         headers = {POLICY: build_verify_page_policy(), "cache-control": "no-cache"}
         return HTMLResponse(build_verify_page(), headers=headers)
 
     @app.get("/llms.txt")
     def get_llms_text() -> Response:
-        """Return a description for language models of what they can read on this server."""
+        """Return a description for language models of what this server offers."""
         text = (FOLDER / "llms.txt").read_text("utf-8")
         return PlainTextResponse(text, headers={"cache-control": "no-cache"})
 
     @app.get("/static/{digest}/{name:path}")
     def get_static_file(digest: str, name: str) -> Response:
-        """Return a static file; its URL contains its digest, so that it can be cached forever."""
+        """Return a static file, which may be cached forever.
+
+        The file's URL contains its digest.
+        """
         file_response = get_static_file_response(digest, name)
         return file_response or _render_message_page("File not found.", "", _NOT_FOUND)
 
@@ -127,7 +130,7 @@ class PageRenderer:
     def __init__(
         self, source: ApiSource, get_phase: Callable[[], DemoPhase | None], *, has_evidence: bool
     ) -> None:
-        """Create the renderer; `has_evidence` states whether this host has kickout evidence."""
+        """Create the renderer; `has_evidence` tells whether this host has kickout evidence."""
         self._source = source
         self._get_phase = get_phase
         self._has_evidence = has_evidence
@@ -135,7 +138,7 @@ class PageRenderer:
         self._cache = AnswerCache(source, _CACHE_BYTES, get_phase)
 
     def answer_page(self, request: Request, render: RenderPage) -> Response:
-        """Return a page, or an error page that gives the reason."""
+        """Return a page, or an error page with the reason."""
         try:
             response = self._cache.get_or_make_response(
                 request, lambda: self._render_page(request, render), self._flights
@@ -147,7 +150,7 @@ class PageRenderer:
         )
 
     def get_fresh_page(self, scope: Scope) -> ASGIApp | None:
-        """Return the cached page without blocking, or None if none is fresh."""
+        """Return the cached page without blocking, or None if no fresh copy is cached."""
         response = self._cache.get_fresh_response(scope)
         return None if response is None else _SafeHeaders(response)
 
@@ -190,7 +193,7 @@ def _render_message_page(
 
 
 class _SafeHeaders:
-    """ASGI middleware that adds the security headers to every response."""
+    """ASGI middleware that adds security headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -217,11 +220,11 @@ class _SafeHeaders:
 
 
 def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
-    """Add the subscription page and its button actions."""
+    """Add the subscription page and the actions of its buttons."""
 
     @app.get(_PATH)
     def get_subscription(subscription_id: str, token: str) -> Response:
-        """Show a subscription with the buttons that confirm and end it."""
+        """Show a subscription with buttons to confirm and end it."""
         return _render_subscription(intake, subscription_id, token)
 
     @app.post(_PATH + "/{action}")

@@ -1,4 +1,4 @@
-"""The common parts of all pages: frame, status line, number formats, HTTP headers, static files.
+"""The parts shared by all pages: frame, status line, number formats, headers, static files.
 
 Templates escape all values, and no template may disable this (tests/unit/daemon/pages).
 """
@@ -129,7 +129,7 @@ class PageRequest:
         return value or None
 
     def get_query_choice(self, name: str, choices: Collection[TText]) -> TText | None:
-        """Return a query field that must be one of `choices`, or None if it is empty.
+        """Return a query parameter that must be one of `choices`, or None if it is empty.
 
         Raises:
             RequestError: the field has another value.
@@ -142,7 +142,7 @@ class PageRequest:
 
 
 def parse_node_prefix(text: str) -> str:
-    """Return an address prefix in lower case; the `0x` may be left out.
+    """Parse an address prefix to lower case; the `0x` may be left out.
 
     Raises:
         RequestError: `text` is not hex, too long, or a full address with a wrong checksum.
@@ -159,7 +159,7 @@ def parse_node_prefix(text: str) -> str:
 
 
 def parse_task_key(text: str) -> TaskKey:
-    """Return the key of a task in lower case; raise RequestError unless it is a valid hash."""
+    """Parse a task key to lower case; raise RequestError if it is not a valid hash."""
     try:
         return TaskKey(parse_hash(text.strip()))
     except HexNameError as error:
@@ -167,14 +167,14 @@ def parse_task_key(text: str) -> TaskKey:
 
 
 def parse_round_number(text: str) -> int:
-    """Return the number of a round; raise RequestError unless it is a number."""
+    """Parse a round number; raise RequestError if it is not a number."""
     if not text.isdecimal() or len(text) > _MAX_ROUND_DIGITS:
         raise RequestError("round: expected a number")
     return int(text)
 
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
-    """Render a template; a missing value raises an error."""
+    """Render a template, raising an error for a missing value."""
     page_html = get_template_environment().get_template(template).render(**values)
     return HTMLResponse(page_html, status, headers={"cache-control": "no-cache"})
 
@@ -219,12 +219,12 @@ def get_template_environment() -> Environment:
 
 
 def format_rfc3339(unix_time: int) -> str:
-    """Return a time in UTC in RFC 3339 format, for HTML and Atom."""
+    """Format a time in UTC as RFC 3339, for HTML and Atom."""
     return format_utc(unix_time, "%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_time_element(unix_time: int) -> Markup:
-    """Return a block time as an element that a script shows in the reader's time zone."""
+    """Format a block time as an HTML element that a script converts to the reader's time zone."""
     return Markup('<time datetime="{}">{}</time>').format(
         format_rfc3339(unix_time), format_time(unix_time)
     )
@@ -232,13 +232,13 @@ def format_time_element(unix_time: int) -> Markup:
 
 @cache
 def get_asset_url(name: str) -> str:
-    """Return the URL of a static file, which contains a digest of the file's content."""
+    """Return the URL of a static file, including a digest of its content."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{digest}/{name}"
 
 
 def format_two_digits(value: str | int | None) -> str:
-    """Format a fraction with two digits, rounded down."""
+    """Format a fraction with two decimals, rounded down."""
     return format_fraction(value, 2)
 
 
@@ -255,19 +255,19 @@ def format_fraction(value: str | int | None, digits: int) -> str:
 
 
 def format_signed_amount(units: int) -> str:
-    """Format a gain or a loss in units of 10^-18 with its sign and two digits."""
+    """Format a gain or loss in units of 10^-18 with its sign and two decimals."""
     sign = "\N{MINUS SIGN}" if units < 0 else "+"
     return f"{sign}{format_two_digits(abs(units))}"
 
 
 def shorten_fractions(text: str) -> str:
-    """Return a text with its 18-digit fractions shortened to two digits."""
+    """Shorten the 18-digit fractions in a text to two digits."""
     return _FRACTION.sub(r"\1", text)
 
 
 @pass_context
 def shorten_hash(context: Context, address_or_hash: str) -> str:
-    """Return the label of an address, or the first and last digits of an address or hash."""
+    """Return an address's label, or the first and last digits of an address or hash."""
     label: str | None = context.get("labels", {}).get(address_or_hash)
     if label is not None:
         return label
@@ -279,7 +279,7 @@ def shorten_hash(context: Context, address_or_hash: str) -> str:
 
 @pass_context
 def format_token_amount(context: Context, units: int | str) -> str:
-    """Format an amount, given in the smallest unit, in the network's token."""
+    """Format an amount given in the smallest unit as an amount of the network's token."""
     token: Token = context["token"]
     return format_amount(int(units), token.symbol, token.decimals)
 
@@ -290,7 +290,7 @@ def format_node_state(state: str) -> str:
 
 
 class StatusLine(NamedTuple):
-    """A status text; `tone` (good, late or bad) determines the sign and the colour next to it."""
+    """A status text; `tone` (good, late or bad) determines the sign and colour next to it."""
 
     tone: str
     words: str
@@ -300,7 +300,7 @@ UNAVAILABLE = StatusLine("late", "No data loaded")
 
 
 def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
-    """Return the worst condition in a few words, or "Synced" or "Indexed" if there is none."""
+    """Return the worst health condition in a few words, or "Synced" or "Indexed"."""
     worst_condition, lag_blocks = health.worst_condition, as_of.lag_blocks
     status_tone = _TONES[health.severity]
     if worst_condition is None:
@@ -317,7 +317,7 @@ def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
 def build_frame_values(
     snapshot: ApiSnapshot, current_entry: str | None, json_path: str | None = None
 ) -> dict[str, Any]:
-    """Return the template values of the page frame.
+    """Build the template values of the page frame.
 
     `current_entry` is the current entry of the navigation.
     """
@@ -340,7 +340,7 @@ def _list_static_file_names() -> frozenset[str]:
 
 
 def get_static_file_response(digest: str, name: str) -> Response | None:
-    """Return the response with a static file, or None if name or digest do not match."""
+    """Return a static file as a response, or None if its name or digest does not match."""
     if name not in _list_static_file_names() or get_asset_url(name) != f"/static/{digest}/{name}":
         return None
     file_path = STATIC / name

@@ -1,4 +1,4 @@
-"""Builds the section of a page that lets the browser check the proof of a node's score.
+"""Builds a page section in which the browser checks the proof of a node's score.
 
 No page contains a proof. The script of the page fetches a proof when the reader requests it, and
 compares it with the values of this section.
@@ -17,7 +17,7 @@ from oracle.queries.leaf_models import ProofSummary
 
 @dataclass(frozen=True, slots=True)
 class ProofCard:
-    """The values that a page's script compares with the Merkle proof of an address in a round.
+    """The values that a page's script compares with an address's Merkle proof in a round.
 
     `summary` is None if the leaves of the round are no longer stored. A proof then requires
     another fold up to the round.
@@ -34,7 +34,7 @@ class ProofCard:
 
     @property
     def path(self) -> str:
-        """The path of the read API that returns the proof."""
+        """The read API path that returns the proof."""
         return f"/v1/nodes/{self.address}/proof?round={self.round}"
 
     @property
@@ -57,7 +57,7 @@ def get_accepted_round(snapshot: ApiSnapshot, round_number: int) -> RoundAccepte
 def build_requested_proof_card(
     snapshot: ApiSnapshot, request: PageRequest, address: Address
 ) -> ProofCard | None:
-    """Return the proof of an address in the round selected by the query's `round`.
+    """Build an address's proof in the round given by the query field `round`.
 
     Without `round`, the newest accepted round is used. The result is None if no round was accepted
     yet.
@@ -77,7 +77,7 @@ def build_requested_proof_card(
 def build_proof_card(
     snapshot: ApiSnapshot, address: Address, accepted_round: RoundAccepted
 ) -> ProofCard:
-    """Return the proof of an address in an accepted round, as shown on pages."""
+    """Build the page values for an address's proof in an accepted round."""
     domain = load_domain(snapshot.uow)
     pieced_round = load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted_round)
     return ProofCard(

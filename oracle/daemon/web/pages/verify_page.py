@@ -1,4 +1,4 @@
-"""Builds the page `/verify` as one file, which checks evidence without this server.
+"""Builds the page `/verify` as a single file that checks evidence without this server.
 
 All scripts and styles are in the file, so that it can be saved, hashed, and opened without a
 network. The policy of the page permits only these scripts and styles, by their hashes. See
@@ -43,7 +43,7 @@ _HEADER_POLICY = "frame-ancestors 'none'"
 
 @cache
 def build_verify_page() -> str:
-    """Return the verify page, which is byte-identical for the same version."""
+    """Build the verify page, which is byte-identical for the same version."""
     script = "\n".join(('"use strict";', build_profile_script(), *map(_read_static_file, SCRIPTS)))
     style = "\n".join(map(_read_static_file, _STYLES))
     if "</script" in script or "</style" in style:
@@ -61,7 +61,7 @@ def build_verify_page() -> str:
 
 
 def build_profile_script() -> str:
-    """Return a script with the shipped profiles' event types by topic, keyed by identity.
+    """Build a script with the shipped profiles' event types by topic, keyed by identity.
 
     The rules id contains the identity of the profile, so that the page can check that a log has
     the meaning that a bundle states. A profile with options that differ from its defaults has
@@ -93,7 +93,7 @@ def build_verify_page_policy() -> str:
 
 
 def _build_content_security_policy(script: str, style: str) -> str:
-    """Return a policy that allows only the page itself and the reader's own requests.
+    """Build a policy that allows only the page itself and the reader's own requests.
 
     Before its first request, the page restricts itself to the addresses that the reader entered.
     """

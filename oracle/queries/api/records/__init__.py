@@ -1,1 +1,1 @@
-"""Answers about single tasks, groups, rounds, kickouts and draws, and about all stored events."""
+"""Answers about single tasks, groups, rounds, kickouts and draws, and about stored events."""

@@ -1,4 +1,4 @@
-"""Lists recorded draws, recomputes them with all candidates, and selects for a possible task.
+"""Lists recorded draws, recomputes draws with all candidates, and selects for possible tasks.
 
 The answer for a recomputed draw has every input of the computation, so that anybody can verify the
 draw (docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block. This
@@ -101,7 +101,7 @@ class DrawnAgain(Answer):
 
 
 def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
-    """Recompute a task's draw with this seed block, or its newest draw by default.
+    """Recompute a task's draw with the given seed block, or by default its newest draw.
 
     Raises:
         NotFoundError: the task has no such draw, or this host cannot recompute it.
@@ -167,7 +167,7 @@ def _find_stored_draw(
 
 
 def _load_plan_before_block(snapshot: ApiSnapshot, block_number: int) -> AssignmentPlan:
-    """Return the assignment plan as it was before the first draw of a block."""
+    """Load the assignment plan as it was before the first draw of a block."""
     earlier_draws, block_tasks = snapshot.uow.draws.load_draws_before(block_number)
     return AssignmentPlan(
         {earlier_draw.task: earlier_draw.node for earlier_draw in earlier_draws},
@@ -187,7 +187,10 @@ def _recompute_block_draws(
     plan_before: AssignmentPlan,
     events: Sequence[DomainEvent],
 ) -> Sequence[TaskDraw]:
-    """Repeat all draws of the seed block of `stored_draw`, from the state after `events`."""
+    """Repeat all draws of a stored draw's seed block.
+
+    `events` are all events before the draws.
+    """
     view = WorkingSetView(settings)
     drawer = BlockDrawer(settings, explains=True)
     for block_number, block_events in groupby(events, key=lambda event: event.at.block):
@@ -201,11 +204,11 @@ def _recompute_block_draws(
 
 
 class SelectionAnswer(SelectionFigures, Answer):
-    """The candidates for a task as of the cursor, and the other members; no node is drawn."""
+    """The candidates for a task as of the cursor, and the ineligible members; no node is drawn."""
 
 
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
-    """Return whether each member is a candidate for the hypothetical task of an event."""
+    """Return which members are candidates for a hypothetical task."""
     rules = source.archive.rules
     query = SnapshotQuery(rules, group=event.group)
     with open_snapshot(source) as api_snapshot:

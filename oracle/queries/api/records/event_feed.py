@@ -1,4 +1,4 @@
-"""The stream of events for subscribers; it is computed from stored records and can be resumed.
+"""A stream of events for subscribers, computed from stored records, that can be resumed.
 
 The id of an event consists of the number of reorgs, the number of starts and ends of halts, the
 block time, and the number of events delivered with that time. A reorg is an event itself; the
@@ -54,7 +54,7 @@ _MAX_ROUNDS = 500
 
 
 class FeedEvent(ApiModel):
-    """An event of the stream; `kind` is its name there."""
+    """An event of the stream; `kind` is the event's name in the stream."""
 
     kind: str = Field(
         examples=["timed_out"],
@@ -79,7 +79,7 @@ class FeedEvent(ApiModel):
 
 
 class EventCursor(NamedTuple):
-    """The events that a subscriber has received; `halts` counts starts and ends of halts."""
+    """A subscriber's position in the stream; `halts` counts starts and ends of halts."""
 
     reorgs: int
     halts: int
@@ -88,7 +88,7 @@ class EventCursor(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        """Return the cursor in the form of an event id."""
+        """Return the cursor as an event id."""
         return "-".join(map(str, self))
 
     @classmethod
@@ -104,14 +104,14 @@ class EventCursor(NamedTuple):
 
 
 class NumberedEvent(NamedTuple):
-    """An event, and the cursor of a subscriber that has received it."""
+    """An event, and the subscriber's cursor after this event."""
 
     cursor_after: EventCursor
     event: FeedEvent
 
 
 def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
-    """Return the cursor of a subscriber that has all events up to the snapshot's cursor."""
+    """Return the cursor after all events up to the snapshot's cursor."""
     cursor_time = snapshot.cursor.time
     events, _ = _read_event_page(snapshot, cursor_time)
     delivered_count = sum(event.time == cursor_time for event in events)
@@ -126,7 +126,10 @@ def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
 def load_newest_events(
     snapshot: ApiSnapshot, since: int, limit: int
 ) -> tuple[list[NumberedEvent], EventCursor]:
-    """Return the last `limit` events from the time `since` on, and the cursor after them."""
+    """Return the newest events since `since`, and the cursor after them.
+
+    At most `limit` events are returned. `since` is a block time.
+    """
     uow = snapshot.uow
     cursor = EventCursor(uow.reorgs.count(), uow.halts.count_halt_changes(), since, delivered=0)
     events: deque[NumberedEvent] = deque(maxlen=limit)
@@ -143,7 +146,7 @@ def load_newest_events(
 def load_events_since(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return up to `limit` events after the subscriber's cursor."""
+    """Return up to `limit` events that follow the subscriber's cursor."""
     numbered_events: list[NumberedEvent] = []
     reorg_count = snapshot.uow.reorgs.count()
     halt_count = snapshot.uow.halts.count_halt_changes()
@@ -164,7 +167,7 @@ def load_events_since(
 def _list_chain_events(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return chain events after the subscriber's cursor: at least `limit`, or all if fewer."""
+    """Return at least `limit` chain events after the subscriber's cursor, if there are so many."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
     # Continue even if a page has no events, because some rows give none.
@@ -181,7 +184,7 @@ def _list_chain_events(
 
 
 def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEvent | None:
-    """Return one event for all reorgs since the cursor, or None if there were none."""
+    """Return one event that sums up all reorgs since the cursor, or None if there were none."""
     count = snapshot.uow.reorgs.count()
     reorgs = snapshot.uow.reorgs.list_newest(count - cursor.reorgs)
     if not reorgs:
@@ -203,7 +206,7 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
 
 
 def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> list[FeedEvent]:
-    """Return the starts and ends of halts, oldest first, without the first `delivered`.
+    """Return the starts and ends of halts, oldest first, without those already delivered.
 
     Only one halt is open at a time, because all halts have the same name. Every halt before the
     last halt therefore has a start and an end. The operator who cleared a halt, and the reason,
@@ -227,7 +230,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 
 
 def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
-    """Read the events from `time` on, and the time until which they are complete.
+    """Read the events from a block time on, and the time until which all events were read.
 
     The limits are raised until the events cover at least one second.
     """
@@ -283,7 +286,7 @@ def _find_last_complete_time(
     max_rows: int,
     cursor_time: int,
 ) -> int:
-    """Return the latest block time for which all rows were read."""
+    """Return the latest block time up to which all rows were read."""
     return rows[-1].time - 1 if len(rows) == max_rows else cursor_time
 
 
@@ -346,7 +349,7 @@ def _build_reliability_event(
 def _build_recovery_events(
     changes: list[ReliabilityChange], rules: Rules
 ) -> Iterator[tuple[Position, FeedEvent]]:
-    """Yield an event for each exclusion that ended without a log, by recovery alone."""
+    """Yield an event for each exclusion that ended by recovery alone, without a log."""
     next_change_by_node: dict[Address, ReliabilityChange] = {}
     for change in reversed(changes):
         next_change = next_change_by_node.get(change.node)

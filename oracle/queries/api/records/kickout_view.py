@@ -1,4 +1,4 @@
-"""Shows which kickouts are due, the accusations of nodes, their outcomes, and the evidence."""
+"""Lists due kickouts, accusations of nodes and their outcomes, and returns the evidence."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +19,7 @@ from oracle.queries.objection_models import ObjectionDelayEntry, load_objection_
 
 
 class DueKickout(KickoutEntry):
-    """A node whose kickout is due, and the reason why its accusation is delayed, if it is."""
+    """A node whose kickout is due, and why its accusation is delayed, if it is."""
 
     objection_delay: ObjectionDelayEntry | None = Field(
         description=(
@@ -82,7 +82,7 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
 def load_accusation_delays(
     snapshot: ApiSnapshot, due_intervals: Sequence[KickoutDue]
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return, by node, the objection that delays this reporter's accusation of the node.
+    """Return, for each node, the objection that delays this reporter's accusation.
 
     Nodes that are accused already are left out, because nothing delays their accusation.
     """
@@ -102,7 +102,7 @@ def load_accusation_delays(
 def get_accusation_evidence(
     snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
 ) -> tuple[int, str]:
-    """Return the start of the due interval, and the evidence, of a node's newest accusation.
+    """Return the evidence of a node's newest accusation, and since when its kickout was due.
 
     `read_file` returns the content of the evidence file that was published for a node and the
     start of its due interval, or None.

@@ -1,4 +1,4 @@
-"""Serves the leaves of rounds and reports in pieces that can be verified one by one."""
+"""Serves the leaves of rounds and reports in pieces, each of which can be verified."""
 
 from base64 import b32encode
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def get_round_leaves(snapshot: ApiSnapshot, round_number: int) -> StoredLeaves:
 
 
 def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
-    """Return the leaves of a period's report, whether or not the contract accepted it.
+    """Return the leaves of a period's report, even if the contract did not accept it.
 
     Raises:
         NotFoundError: the period has no report, or its leaves are no longer stored.
@@ -66,7 +66,7 @@ def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
 
 
 def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
-    """Return the digest of each piece of a root's leaves."""
+    """Return the digest of each piece of a tree's leaves."""
     pieces = build_piece_digests(leaves.pieced_round, leaves.as_of_hash)
     return LeavesAnswer(as_of=snapshot.as_of, leaves=pieces)
 
@@ -74,7 +74,7 @@ def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnsw
 def load_leaf_piece(
     snapshot: ApiSnapshot, find_leaves: FindLeaves, number: int, piece: int
 ) -> tuple[bytes, bool]:
-    """Return the bytes of the piece with the index `piece`, and whether they are final.
+    """Return the bytes of one piece of leaves, and whether they are final.
 
     Raises:
         NotFoundError: there is no such round, report or piece, or its leaves are no longer stored.
@@ -90,7 +90,7 @@ def load_leaf_piece(
 
 
 def compute_content_id(leaves: bytes) -> str:
-    """Return the content identifier (CID) of the bytes of a piece as a raw IPFS block."""
+    """Return the IPFS content identifier (CID) of a piece, stored as a raw block."""
     digest = _CID_PREFIX + sha256(leaves).digest()
     return "b" + b32encode(digest).decode().rstrip("=").lower()
 

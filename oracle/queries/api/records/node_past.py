@@ -1,4 +1,4 @@
-"""The history of a node's membership, and of its score in the oracle contract."""
+"""The history of a node's membership and of its score in the oracle contract."""
 
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -111,7 +111,7 @@ def build_node_past(snapshot: ApiSnapshot, address: Address) -> NodePast:
 def _find_kickout_event_time(
     snapshot: ApiSnapshot, address: Address, position: Position
 ) -> int | None:
-    """Return the block time at which a kickout interval opened or closed, or None if unknown.
+    """Return the block time at which a kickout interval opened or closed, if known.
 
     An interval opens or closes with a score or a change of membership. The rows of both have a
     time, even if the logs and the header of the block are no longer stored.
@@ -185,7 +185,7 @@ def _iter_reported_lane_changes(
 
 
 def format_lane(lane: int) -> str:
-    """Return the score that a lane encodes, as text."""
+    """Format the score that a lane encodes as text."""
     if lane == NEVER_REPORTED:
         return "never reported"
     qos = decode_qos(lane)

@@ -36,7 +36,7 @@ class PostedState(StrEnum):
 
 
 class PostedEntry(ApiModel):
-    """An objection that was posted to this reporter, and its state."""
+    """An objection that was posted to this reporter, with its state."""
 
     seq: int
     due_since: int = Field(description="Time since which the kickout is due, in unix seconds.")
@@ -52,7 +52,7 @@ class PostedEntry(ApiModel):
 
 
 class NodeObjections(ObjectionPage):
-    """The objections of a node, newest first, and those that were posted to this reporter."""
+    """The objections of a node, newest first, and the objections posted to this reporter."""
 
     posted: list[PostedEntry]
 
@@ -96,7 +96,7 @@ def list_node_objections(snapshot: ApiSnapshot, prefix: str) -> NodeObjections:
 
 
 def build_posted_entry(posted_objection: PostedObjection) -> PostedEntry:
-    """Return the API's entry of an objection that was posted to this reporter."""
+    """Build the API entry of an objection that was posted to this reporter."""
     if posted_objection.ended_at is not None:
         state = (
             PostedState.ON_CHAIN if posted_objection.ended_reason is None else PostedState.ENDED
@@ -113,7 +113,10 @@ def build_posted_entry(posted_objection: PostedObjection) -> PostedEntry:
 
 
 def is_post_open(posted_entry: PostedEntry | None) -> bool:
-    """Return whether an objection was posted that did not end without reaching the chain."""
+    """Return whether a posted objection is waiting, sent or on chain.
+
+    An objection is not open if it was not posted, or if it ended without reaching the chain.
+    """
     return posted_entry is not None and posted_entry.state is not PostedState.ENDED
 
 

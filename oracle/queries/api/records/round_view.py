@@ -1,4 +1,4 @@
-"""The rounds that the oracle contract accepted, and the newest rounds that each signer signed.
+"""The rounds that the oracle contract accepted, and which of them each signer signed.
 
 A push carries no more signatures than the quorum needs, so a signer that is missing on chain may
 still have signed. Signed statements that this reporter received therefore count as well.
@@ -46,7 +46,7 @@ class RoundAnswer(Answer):
 
 
 def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> RoundPage:
-    """Return up to `limit` rounds below `before_round`, or the newest rounds if it is None."""
+    """Return up to `limit` rounds before `before_round`, by default the newest rounds."""
     accepted_rounds = snapshot.uow.rounds.list_accepted_below(before_round, limit + 1)
     page_rounds = accepted_rounds[:limit]
     log_place_by_position = snapshot.load_log_places(
@@ -88,7 +88,7 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
 
 
 class SignedRound(ApiModel):
-    """The statement of a signer about an accepted round, if it signed one."""
+    """Whether a signer signed an accepted round, and with which root."""
 
     round: int
     state: SignatureState = Field(
@@ -101,7 +101,7 @@ class SignedRound(ApiModel):
 
 
 class SignerEntry(ApiModel):
-    """A signer of the contract, and what it signed for the newest rounds."""
+    """A signer of the contract, and its signatures for the newest rounds."""
 
     signer: AddressText
     rounds: list[SignedRound] = Field(
@@ -110,7 +110,7 @@ class SignerEntry(ApiModel):
     )
 
     def list_rounds_in_state(self, state: SignatureState) -> list[int]:
-        """Return the numbers of the rounds whose signature has this state, newest first."""
+        """Return the rounds in which this signer's signature has a state, newest first."""
         return [entry.round for entry in self.rounds if entry.state == state]
 
 
@@ -130,7 +130,7 @@ class SignersAnswer(Answer):
 
 
 def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
-    """Return the current signers of the contract, and which rounds they signed."""
+    """Return the contract's current signers, and which of the newest rounds each signed."""
     uow = snapshot.uow
     settings = uow.rounds.get_contract_settings()
     identity = uow.identity.get()

@@ -1,4 +1,4 @@
-"""The steps of a task's life, and the ranks and scores in a group."""
+"""The events in a task's life, and the ranks and scores in a group."""
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from oracle.queries.selection.selection_models import TaskRequirements, build_re
 
 
 class TaskMoment(ApiModel):
-    """A step in the life of a task."""
+    """An event in the life of a task."""
 
     what: str = Field(examples=["created", "started", "stopped", "ended"])
     time: int | None = Field(
@@ -49,7 +49,7 @@ class GroupEntry(ApiModel):
 
 
 class GroupAnswer(Answer):
-    """A group, open or closed; the newest group if the chain used its key twice."""
+    """An open or closed group; the newest group if the chain used its key twice."""
 
     group: HashText
     closed: bool
@@ -63,7 +63,7 @@ class GroupAnswer(Answer):
 
 
 class TaskAnswer(TaskRequirements, Answer):
-    """A task: its requirements, its node, its ending and its score."""
+    """A task with its requirements, node, ending and score."""
 
     node: AddressText | None
     queued: bool
@@ -106,7 +106,7 @@ def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:
 
 
 def build_group_answer(snapshot: ApiSnapshot, group: GroupKey) -> GroupAnswer:
-    """Return a group, which may be closed or open.
+    """Return an open or closed group.
 
     Raises:
         NotFoundError: no task belongs to the group.
