@@ -1,1 +1,1 @@
-"""Ingests blocks in windows, folds them into the state, and undoes and repairs what changed."""
+"""Ingests blocks in windows, folds them into the state, and rewinds or repairs it."""

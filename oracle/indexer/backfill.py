@@ -1,4 +1,4 @@
-"""Fetches indexed blocks again, inserts raw rows that are missing, and refolds everything.
+"""Fetches indexed blocks again, inserts missing raw rows, and refolds everything.
 
 This finds logs that an endpoint had left out, because the second request goes to another endpoint
 if possible.
@@ -29,7 +29,7 @@ from oracle.store.state.cursor_repository import Cursor
 
 @dataclass(slots=True)
 class BackfillResult:
-    """Differences between the chain and the stored rows of some blocks.
+    """The differences between the chain and the stored rows of some blocks.
 
     The rows in `missing_*` were inserted. `unserved_count` is the number of stored rows that the
     endpoint did not return again; they are kept, because endpoints prune logs. `differing_count`
@@ -93,7 +93,7 @@ def _read_windows(chain: ChainSource, blocks: BlockRange) -> Iterator[BlockWindo
 def _compare_window(
     uow: UnitOfWork, cursor: Cursor, window: BlockWindow, result: BackfillResult
 ) -> None:
-    """Add the differences between the window and the stored rows to the result."""
+    """Add the differences between a window and the stored rows to the result."""
     check_window_on_same_chain(uow, cursor, window)
     row_diff = compare_window_with_database(uow, window)
     result.served_count += len(window.logs)

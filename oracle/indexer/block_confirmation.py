@@ -1,9 +1,9 @@
-"""Confirms a block with another provider before it counts as final, and stores refused blocks.
+"""Confirms blocks with another provider before they count as final.
 
-The headers of a forged chain can be consistent, with matching roots, blooms and hashes. Such a
-chain is detected only because an endpoint of another provider returns a different block. A
-confirmed block proves all blocks below it by its parent links. Therefore only the header of this
-block and the head of the other endpoint are requested. See
+Refused blocks are stored. The headers of a forged chain can be consistent, with matching roots,
+blooms and hashes. Such a chain is detected only because an endpoint of another provider returns a
+different block. A confirmed block proves all blocks below it by its parent links. Therefore only
+the header of this block and the head of the other endpoint are requested. See
 docs/explanation/reorgs.md#confirmed-by-a-second-provider.
 
 A block is refused if its data contradict each other. The refusal is stored, so that every later
@@ -59,7 +59,7 @@ class Confirmation(Enum):
 def confirm_block(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> tuple[Confirmation, BlockRef | None]:
-    """Confirm a block with an endpoint of another provider before it becomes final.
+    """Confirm with an endpoint of another provider that a block may become final.
 
     `source_endpoint` returned the block; `blocks` end with this block and are ingested with it.
     The second value is the head of the other endpoint, or None without a response. It is needed
@@ -93,14 +93,14 @@ def confirm_block(
 
 
 def get_confirmation_obstacle(uow: UnitOfWork) -> str | None:
-    """Return why no further block counts as final, or None if blocks are confirmed."""
+    """Return why no further block counts as final, or None if there is no obstacle."""
     return uow.facts.get(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT, 0)
 
 
 def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
-    """Store whether blocks wait for a second provider, and end a dispute that is resolved.
+    """Store whether blocks wait for a second provider.
 
-    Nothing is written if the result has not changed.
+    A dispute that is resolved ends. Nothing is written if the result has not changed.
     """
     is_waiting = result is Confirmation.UNANSWERED
     with fork_context.store.read_transaction() as uow:
@@ -131,7 +131,10 @@ def _is_hash_dispute_up_to_block(refusal: BlockRefusal | None, block_number: int
 
 
 def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
-    """Raise the stored refusal again unless two providers now agree on the block."""
+    """Check whether two providers now agree on the refused block.
+
+    Otherwise the stored refusal is raised again.
+    """
     with fork_context.store.read_transaction() as uow:
         refusal = get_refusal(uow)
     if refusal is None or not _is_hash_dispute_up_to_block(refusal, blocks.last):
@@ -146,7 +149,7 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
 def _resolve_block_conflict(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> None:
-    """Determine which of two blocks is on the chain, and deprioritise the wrong endpoints."""
+    """Determine which of two blocks is on the chain, and deprioritise wrong endpoints."""
     block_number, chain = block.number, fork_context.chain
     hash_by_endpoint = fetch_hashes_by_endpoint(chain, block_number) | {
         source_endpoint: block.hash
@@ -224,7 +227,10 @@ def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
 
 
 def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
-    """Store a block refusal unless one is stored already; return the stored refusal's error."""
+    """Store a block refusal and return its error.
+
+    A refusal that is already stored is kept, and its error is returned.
+    """
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
         if existing_refusal is None:
@@ -233,14 +239,19 @@ def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedErro
 
 
 def clear_block_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Delete a refusal within these blocks, because they were now read at the required level."""
+    """Delete a refusal of a block in this range.
+
+    The blocks were now read at the required level.
+    """
     refusal = get_refusal(uow)
     if refusal is not None and blocks.first <= refusal.number <= blocks.last:
         uow.facts.delete(CHAIN_FACTS_KEY, REFUSAL_FACT)
 
 
 def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
-    """Accept the refused block as the endpoint returned it, at an operator's command.
+    """Accept the refused block on behalf of an operator.
+
+    The block is accepted as the endpoint returned it.
 
     Raises:
         InputError: no block is refused, or acceptance would not help because endpoints return

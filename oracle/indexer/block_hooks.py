@@ -1,4 +1,4 @@
-"""Hooks that let features act at blocks, inside the transaction that folds or rewinds them.
+"""Hooks by which features act at blocks, in the transaction that folds or rewinds them.
 
 Hooks are called in the order of their registration. The fold itself depends on no hook.
 """
@@ -16,17 +16,20 @@ from oracle.store.outbox.records import Stamp
 
 
 class HookNote(NamedTuple):
-    """A note of what a hook wrote, for the log: the hook's name, and a number such as a period."""
+    """A log note about what a hook wrote.
+
+    `number` is, for example, a period.
+    """
 
     name: str
     number: int
 
 
 class BlockHook:
-    """Base class of block hooks; it does nothing. A feature overrides the methods that it needs.
+    """Base class of block hooks, which does nothing.
 
-    The hook needs all headers within `header_depth` blocks of the head. If `first_block` is not
-    None, it also needs all headers from this block on.
+    A feature overrides the methods that it needs. The hook needs all headers within `header_depth`
+    blocks of the head. If `first_block` is not None, it also needs all headers from this block on.
     """
 
     header_depth: int = 0
@@ -46,7 +49,10 @@ class BlockHook:
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        """Act before a window up to `last_block` is folded; `headers` is empty in history."""
+        """Act before a window up to `last_block` is folded.
+
+        `headers` is empty in history.
+        """
 
     def on_folded(self, changes: Changes) -> None:
         """Act after changes were folded and stored.
@@ -57,48 +63,49 @@ class BlockHook:
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> HookNote | None:
-        """Act at the end of a block, when `uow` and `contract_state` are exactly as of this block.
+        """Act at the end of a block.
 
-        `final_number` is the height of the highest final block, or -1. It may be above `block`.
+        `uow` and `contract_state` are exactly as of this block. `final_number` is the height of
+        the highest final block, or -1. It may be above `block`.
         """
         del uow, contract_state, block, final_number
         return None
 
     def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
-        """Act after the commit of a window up to `last_block`, outside of the transaction.
+        """Act after a window up to `last_block` was committed.
 
-        `newest_block` is the height of the newest known header. A thread that the hook starts must
-        end before its next `reset` returns.
+        The transaction has ended. `newest_block` is the height of the newest known header. A
+        thread that the hook starts must end before its next `reset` returns.
         """
 
     def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
-        """Return the blocks of this range whose stored results a rebuild must reproduce."""
+        """Return the blocks in a range whose stored results a rebuild must reproduce."""
         del uow, blocks
         return ()
 
     def find_difference(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
     ) -> HookNote | None:
-        """Compare the stored result of `block` with the new state; return None if equal.
+        """Compare the stored result of `block` with the new state.
 
-        The method changes nothing.
+        Return None if both are equal. The method changes nothing.
         """
         del uow, contract_state, block
         return None
 
     def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
-        """Undo everything that the hook wrote for blocks above `ancestor_number`."""
+        """Undo what the hook wrote for blocks above `ancestor_number`."""
 
     def on_rebuild(self) -> None:
-        """Act at the start of a full refold; the raw rows may have changed."""
+        """Act at the start of a full refold, for which the raw rows may have changed."""
 
     def reset(self) -> None:
-        """Discard all data in memory, because it may differ from the database."""
+        """Discard all data in memory that may differ from the database."""
 
 
 @dataclass(slots=True)
 class HookStops:
-    """The blocks at which the fold stops, with the hooks to call at each of them."""
+    """The blocks at which the fold stops, and the hooks to call at each."""
 
     _block_by_number: dict[int, BlockRef] = field(default_factory=dict)
     _hooks_by_number: defaultdict[int, list[BlockHook]] = field(
@@ -106,14 +113,14 @@ class HookStops:
     )
 
     def add(self, hook: BlockHook, blocks: Iterable[BlockRef]) -> None:
-        """Call `hook` at the end of these blocks, after the hooks that were added before."""
+        """Call `hook` at the end of these blocks, after the hooks that were added earlier."""
         for block in blocks:
             self._block_by_number[block.number] = block
             self._hooks_by_number[block.number].append(hook)
 
     @property
     def blocks(self) -> list[BlockRef]:
-        """All blocks at which the fold stops, ascending."""
+        """All blocks at which the fold stops, in ascending order."""
         return [self._block_by_number[number] for number in sorted(self._block_by_number)]
 
     def get_hooks_at_block(self, block: BlockRef) -> Sequence[BlockHook]:
@@ -122,17 +129,17 @@ class HookStops:
 
 
 def get_max_header_depth(hooks: Iterable[BlockHook]) -> int:
-    """Return the largest `header_depth` of the hooks, or 0."""
+    """Return the largest `header_depth` of these hooks, or 0 without hooks."""
     return max((hook.header_depth for hook in hooks), default=0)
 
 
 def find_first_block_needing_headers(hooks: Iterable[BlockHook]) -> int | None:
-    """Return the lowest block from which a hook needs every header, or None."""
+    """Return the first block from which on all headers are needed by a hook, if any."""
     return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 
 
 def group_note_numbers_by_hook(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
-    """Return the notes' numbers by the hook's name, for the log."""
+    """Group the numbers of notes by the name of their hook, for the log."""
     note_numbers: defaultdict[str, list[int]] = defaultdict(list)
     for note in notes:
         note_numbers[note.name].append(note.number)

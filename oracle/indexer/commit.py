@@ -1,4 +1,4 @@
-"""Commits a window in one transaction: raw rows, state, coverage, the data of hooks, and cursor.
+"""Commits a window's rows, state, coverage, hook data and cursor in one transaction.
 
 After a failure, either the whole window is stored or none of it. See
 docs/explanation/ingest.md#commit.
@@ -29,7 +29,7 @@ _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class CommittedWindow:
-    """One committed window.
+    """A window that was committed.
 
     `event_counts` are the numbers of events by type, as named in
     docs/reference/events-and-jsonl.md#vocabulary. `notes` are what the hooks wrote.
@@ -58,7 +58,7 @@ def commit_window(
     cursor: Cursor | None,
     clock: Callable[[], float],
 ) -> CommittedWindow:
-    """Decode, fold and store a window that follows the block at `cursor`, in one transaction.
+    """Decode, fold and store the window after the block at `cursor`, in one transaction.
 
     Raises:
         FatalError: the cursor has moved, because another process writes into the database.
@@ -105,7 +105,7 @@ def commit_window(
 
 
 def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> BlockRef | None:
-    """Return `final_block` if it is above the cursor's final block, else None.
+    """Return `final_block` if it is above the cursor's final block, or None if it is not.
 
     The final block of the cursor must never go back.
     """
@@ -116,7 +116,7 @@ def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> Bl
 def select_final_block_to_store(
     window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> BlockRef | None:
-    """Return the final block to store with a window, or None if it is not above the cursor's.
+    """Return the final block to store with a window, or None if there is no newer one.
 
     If the final block of the heads is above the window, it was not read yet. The last block of the
     window is then stored as final instead.
@@ -126,13 +126,15 @@ def select_final_block_to_store(
 
 
 def get_highest_final_block_number(heads: Heads, cursor: Cursor | None) -> int:
-    """Return the height of the final block of `heads` or of `cursor`, whichever is higher."""
+    """Return the higher of the final blocks of `heads` and of `cursor`, by number."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
 
 
 def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
-    """Check that a final block is on the indexed chain, because final blocks cannot be undone.
+    """Check that a final block is on the indexed chain.
+
+    Final blocks cannot be undone.
 
     Raises:
         TransientError: the endpoint of the heads is on another fork than the window's endpoint.
@@ -168,7 +170,7 @@ def _fold_window(
     final_block_number: int,
     hook_stops: HookStops,
 ) -> tuple[HookNote, ...]:
-    """Fold events, call the hooks at their blocks, and return a note of each hook's writes."""
+    """Fold events, call the hooks at their blocks, and return the notes of the hooks."""
     hook_notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
@@ -190,7 +192,7 @@ def _fold_window(
 def _collect_hook_stops(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest_block: int
 ) -> HookStops:
-    """Call `on_window` of each hook, and return the blocks at which to call the hooks."""
+    """Call each hook's `on_window`, and return the blocks at which to call the hooks."""
     headers = window.headers
     hook_stops = HookStops()
     previous_block = (
@@ -207,7 +209,7 @@ def _collect_hook_stops(
 def _move_cursor(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> Cursor | None:
-    """Prune the undo journal and the headers, then move the cursor; return the new cursor."""
+    """Prune the undo journal and the headers, then move the cursor and return it."""
     last = window.last
     last_unjournaled_block = min(get_highest_final_block_number(heads, cursor), last.number)
     uow.undo.prune_journal_to(last_unjournaled_block)
@@ -219,7 +221,10 @@ def _move_cursor(
 
 
 def _count_events(decoded_events: DecodedEvents) -> Mapping[str, int]:
-    """Return the number of events by type; types are named as in the JSON lines."""
+    """Count the events by type.
+
+    Types are named as in the JSON lines.
+    """
     event_type_counts = Counter(
         map(type, [*decoded_events.events, *decoded_events.contract_events])
     )

@@ -1,4 +1,4 @@
-"""The stored history of one network, and the rules that turn this history into the state."""
+"""The stored history of a network, with the rules that fold it into the state."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from oracle.store.database import Store
 
 @dataclass(frozen=True, slots=True)
 class EventArchive:
-    """The stored history from which snapshots, explanations and proofs are computed.
+    """The stored history for computing snapshots, explanations and proofs.
 
     `max_logs` is the maximum number of logs that are folded for one explanation, or None for no
     limit.
@@ -25,5 +25,5 @@ class EventArchive:
 
     @property
     def kickout_policy(self) -> KickoutPolicy:
-        """The policy by which due kickouts are reviewed and delayed."""
+        """The policy for reviewing and delaying due kickouts."""
         return KickoutPolicy(self.rules, self.reader.holds_kickouts, self.objection_terms)

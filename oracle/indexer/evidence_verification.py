@@ -1,4 +1,4 @@
-"""Determines how well the blocks behind a kickout are verified.
+"""Determines how well the blocks that support a kickout are verified.
 
 A kickout whose blocks are not sufficiently verified has to wait. See
 docs/explanation/verification.md.
@@ -19,7 +19,7 @@ from oracle.store.database import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerification:
-    """The verification state of the blocks on which the kickout of `node` depends.
+    """How well the blocks are verified on which the kickout of `node` depends.
 
     `unproven` are the numbers of the blocks that are not verified to `level` yet, ascending.
     `obstacle` is a reason to wait that no verification can remove, or None.
@@ -32,7 +32,7 @@ class EvidenceVerification:
 
     @property
     def reason(self) -> str | None:
-        """The reason why the kickout has to wait, or None."""
+        """Why the kickout has to wait, or None if it does not."""
         if self.obstacle is not None or not self.unproven:
             return self.obstacle
         return (
@@ -44,7 +44,7 @@ class EvidenceVerification:
 def build_evidence_verification(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
 ) -> EvidenceVerification:
-    """Return how well the blocks of a kickout's scores and of its opening are verified.
+    """Return how well the blocks behind a kickout's scores and opening are verified.
 
     A score depends on the blocks of its task, and of all tasks that were ranked in the same group.
     """
@@ -100,7 +100,7 @@ def build_evidence_verification(
 def find_evidence_block_numbers(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry]
 ) -> list[int]:
-    """Return the numbers of the blocks that a kickout depends on, ascending."""
+    """Return the numbers of the blocks on which a kickout depends, in ascending order."""
     results = uow.results.list_closed_at([entry.at for entry in entries])
     task_keys = {entry.task for entry in entries}
     task_keys |= {member.task for result in results for member in result.members}

@@ -1,4 +1,4 @@
-"""Verifies the blocks behind a kickout as far as the chain allows.
+"""Verifies the blocks that support a kickout, as far as the chain allows.
 
 This module imports the chain. It is separate from `evidence_verification`, which is imported by
 commands that only read the database. See docs/explanation/verification.md.
@@ -19,7 +19,7 @@ _BLOCKS_PER_TICK = 20
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerifier:
-    """Verifies the blocks on which kickouts depend, and records the levels in the database.
+    """Verifies the blocks on which kickouts depend, and records their levels.
 
     In a dry run nothing is verified, because the result could not be written.
     """
@@ -28,7 +28,7 @@ class EvidenceVerifier:
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
-        """Return the level to which the blocks that a kickout depends on must be verified.
+        """Return the verification level that the blocks behind a kickout must reach.
 
         No request is sent. While it is unknown what the chain's headers can prove, the highest
         level is returned, so that no kickout is signed before its blocks are proven.
@@ -36,7 +36,7 @@ class EvidenceVerifier:
         return min(VerificationLevel.PROVEN, self.context.chain.get_reachable_level())
 
     def verify_next_blocks(self, proof: EvidenceVerification) -> int:
-        """Verify the first unverified blocks; return how many blocks have reached the level.
+        """Verify the first unverified blocks, and return how many reached the level.
 
         Nothing is verified in a dry run, or before it is known what the chain's headers can prove.
         If an endpoint had omitted or invented logs, the stored logs are repaired.
@@ -58,7 +58,7 @@ class EvidenceVerifier:
 
 
 def _group_blocks_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
-    """Yield the ranges of consecutive numbers in a sorted list of block numbers."""
+    """Yield ranges of consecutive numbers from a sorted list of block numbers."""
     consecutive_blocks: list[int] = []
     for number in sorted_numbers:
         if consecutive_blocks and number != consecutive_blocks[-1] + 1:

@@ -1,4 +1,4 @@
-"""Assigns the rows of a feed to blocks, and decodes them as events of these blocks.
+"""Assigns the rows of a feed to blocks, and decodes them to events of these blocks.
 
 A row belongs to the first block whose time is later than the row's time, and precedes all events
 of this block. The state as of a block therefore contains the chain's events up to this block, and
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def merge_feed_events(
     uow: UnitOfWork, reader: EventReader, decoded_events: DecodedEvents, blocks: BlockRange
 ) -> DecodedEvents:
-    """Return the chain and feed events in these blocks, sorted by position."""
+    """Return the chain's and the feed's events in these blocks, sorted by position."""
     if reader.feed is None:
         return decoded_events
     feed_events: list[DomainEvent] = []
@@ -62,7 +62,7 @@ def merge_feed_events(
 def _build_feed_span(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
-    """Return a span with these rows and the rows near them.
+    """Build a span from these rows and nearby rows.
 
     If a group has fewer rows than members, many more of the earlier rows are added to the span.
     """
@@ -91,10 +91,10 @@ def _list_scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
 
 
 class FeedHook(BlockHook):
-    """Assigns feed rows to blocks before a window is folded, and undoes that on a rewind."""
+    """Assigns feed rows to blocks before a window is folded, and unassigns them in a rewind."""
 
     def __init__(self, start_block: int) -> None:
-        """Create the hook.
+        """Create the hook for one feed.
 
         The hook needs all headers from the start block on, to assign rows to blocks by their time.
         """
@@ -123,13 +123,13 @@ class FeedHook(BlockHook):
 
 @dataclass(slots=True)
 class FeedHeadLimit:
-    """Limits the heads of the chain to the time until which the feed is settled."""
+    """Limits the heads of the chain to the time up to which the feed is settled."""
 
     store: Store
     _last_newest_block: BlockRef | None = None
 
     def get_heads(self, chain: "ChainSource") -> "Heads":
-        """Return the chain's heads, limited to the time until which the feed is settled.
+        """Return the chain's heads, up to the time to which the feed is settled.
 
         Raises:
             TransientError: the feed was never read, it is not settled up to any block yet, or the
@@ -161,7 +161,7 @@ class FeedHeadLimit:
     def _find_highest_block(
         self, chain: "ChainSource", low_number: int, upper_block: BlockRef, max_time: int
     ) -> BlockRef:
-        """Return the highest block at or above `low_number` with a time of at most `max_time`."""
+        """Find the highest block from `low_number` on whose time is at most `max_time`."""
         previous_newest_block = self._last_newest_block
         if (
             previous_newest_block is not None

@@ -1,4 +1,4 @@
-"""Defines the kinds of feed faults, finds those that block reads or reports, and accepts faults.
+"""Classifies the faults of a feed, finds those that block reading or reports, and accepts them.
 
 After a fault, an operator decides how the feed continues: either the operator accepts the fault,
 or a new stream begins. A new stream has another number, and its rows are stored in addition to the
@@ -33,7 +33,7 @@ _ABORT_REASONS = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in
 
 
 def find_fault_blocking_publication(uow: UnitOfWork) -> FeedFault | None:
-    """Return the first fault that prevents publishing, or None."""
+    """Return the first fault that prevents publishing, or None if there is none."""
     return next(
         (fault for fault in uow.feed.list_faults(is_open=True) if fault.kind in HOLDING_KINDS),
         None,
@@ -41,7 +41,7 @@ def find_fault_blocking_publication(uow: UnitOfWork) -> FeedFault | None:
 
 
 def find_fault_blocking_reads(uow: UnitOfWork) -> FeedFault | None:
-    """Return the fault that prevents further reading, or None."""
+    """Return the fault that prevents further reading, or None if there is none."""
     return next(
         (fault for fault in uow.feed.list_faults(is_open=True) if fault.kind in STOPPING_KINDS),
         None,
@@ -49,7 +49,7 @@ def find_fault_blocking_reads(uow: UnitOfWork) -> FeedFault | None:
 
 
 def record_faults(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFault, ...]:
-    """Store faults; return those that were not stored before."""
+    """Store faults, and return those that are new."""
     known_keys = {
         (fault.kind, fault.stream, fault.row) for fault in uow.feed.list_faults(is_open=False)
     }
@@ -61,16 +61,17 @@ def record_faults(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFau
 
 
 def format_fault(fault: FeedFault) -> str:
-    """Return a line that describes a fault and the command that accepts it."""
+    """Format a line that describes a fault and the command to accept it."""
     command_argument = " --from ID" if fault.kind in STOPPING_KINDS else ""
     command = f"qos-oracle feed accept{command_argument}"
     return f"{fault.kind} at row {fault.row}: {fault.detail}; to accept it, run `{command}`"
 
 
 def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
-    """Return whether a row changed only from a wrong timeout to the true abort reason.
+    """Return whether only a wrong timeout was replaced by the true abort reason.
 
-    See docs/explanation/feed.md#rewritten-abort-reasons.
+    Everything else in the row must be unchanged. See
+    docs/explanation/feed.md#rewritten-abort-reasons.
     """
     if old_row.kind != "TaskEndAborted" or not _are_rows_equal_except_args(old_row, new_row):
         return False
@@ -93,7 +94,7 @@ def _are_rows_equal_except_args(first_row: FeedRow, second_row: FeedRow) -> bool
 def compare_feed_rows(
     stored_rows: Iterable[FeedRow], served_rows: Iterable[FeedRow]
 ) -> tuple[list[tuple[FeedRow, FeedRow]], list[FeedRow], list[FeedRow]]:
-    """Compare the stored rows of a feed with the rows that the feed served, by id.
+    """Compare a feed's stored rows with the rows that it serves, by id.
 
     Returns the pairs (stored, served) of rows that differ, the rows that are only stored, and the
     rows that are only served.

@@ -1,4 +1,4 @@
-"""Stores the rows of a feed's polls, and compares settled rows with later reads and other feeds.
+"""Stores polled rows of a feed, and compares settled rows with later reads and other feeds.
 
 The rows, faults, settled times and cursor of a poll are stored in one transaction
 (docs/explanation/feed.md#polling). Because no feed is trusted, differences are stored and reported
@@ -36,27 +36,27 @@ MAX_SETTLED_ROWS = 10_000
 
 
 class FeedSettings(Protocol):
-    """The settings of `[feed]` that determine which rows are stored, and when they are settled."""
+    """The settings of `[feed]` for storing and settling rows."""
 
     @property
     def settle_seconds(self) -> int:
-        """The seconds of the feed's clock during which the order of new rows may still change."""
+        """How long the order of new rows may still change, in seconds of the feed's clock."""
         ...
 
     @property
     def start_id(self) -> int:
-        """The id of the row after which a new database starts to read."""
+        """The id after which a new database starts to read."""
         ...
 
     @property
     def drift_seconds(self) -> int:
-        """The maximum difference between the feed's clock and the local clock, in seconds."""
+        """By how many seconds the feed's clock and the local clock may differ."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """The result of one poll: the numbers of new rows and of settled rows, and the new faults."""
+    """The result of one poll, with counts of new and settled rows, and new faults."""
 
     row_count: int = 0
     settled_count: int = 0
@@ -66,7 +66,7 @@ class PollResult:
 def get_next_poll_start_id(
     store: Store, settings: FeedSettings, *, is_continuation: bool = False
 ) -> int | None:
-    """Return the id after which to poll, or None while a fault blocks reading.
+    """Return the id after which to poll next, or None while a fault blocks reading.
 
     An operator has to accept such a fault. Each poll requests the last settled row again, to check
     that this row still exists unchanged. `is_continuation` is whether the previous poll did not
@@ -82,7 +82,9 @@ def get_next_poll_start_id(
 def ingest_poll_response(
     store: Store, response: FeedPoll, settings: FeedSettings, local_time: float
 ) -> PollResult | None:
-    """Store a poll's rows, or return None if reading has stopped or moved on since the poll.
+    """Store the rows of a poll.
+
+    Return None if reading has stopped or moved on since the poll.
 
     Raises:
         TransientError: the feed's clock is wrong; nothing was stored.
@@ -158,14 +160,14 @@ def _ingest_page(
 
 
 def _compute_expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
-    """Return the highest id that the feed must return if no row has disappeared."""
+    """Compute the highest id that the feed must return unless a row has disappeared."""
     if response.is_complete:
         return max(cursor.highest_id, response.rows[-1].id if response.rows else 0)
     return response.rows[-1].id if response.rows else response.start_id
 
 
 def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFault | None:
-    """Return a fault if the stream does not continue where reading stopped, or None."""
+    """Return a fault if the stream does not continue where reading stopped, else None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
         fault_detail = (
@@ -183,7 +185,10 @@ def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> 
 def _build_changed_row_faults(
     changed_rows: Sequence[tuple[FeedRow, FeedRow]], now: int
 ) -> list[FeedFault]:
-    """Return a fault for each changed row; rows are given as pairs (stored, served)."""
+    """Build a fault for each changed row.
+
+    Rows are given as pairs (stored, served).
+    """
     return [
         _build_row_fault(
             CHANGED,
@@ -213,7 +218,7 @@ def _advance_feed_cursor(
 def _settle_rows(
     uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_complete: bool
 ) -> tuple[int, FeedCursor]:
-    """Settle the rows whose order can no longer change, by assigning times to them.
+    """Settle the rows whose order can no longer change, by giving them times.
 
     Returns the number of these rows, and the new cursor.
     """
@@ -244,7 +249,10 @@ def _settle_rows(
 
 
 def _get_row_time(row: FeedRow, witness_by_row_id: Mapping[int, tuple[Hash, int]]) -> int:
-    """Return the time of a row from an imported witness file, or else from the local clock."""
+    """Return the time of a row.
+
+    It is the time in an imported witness file, or else that of the local clock.
+    """
     witnessed_hash, witnessed_time = witness_by_row_id.get(row.id, (None, 0))
     return witnessed_time if witnessed_hash == row.hash else row.seen_to
 
@@ -254,12 +262,12 @@ REREAD_ROWS = 5_000
 
 
 def get_reread_start_id(cursor: FeedCursor) -> int:
-    """Return the id above which settled rows are requested again."""
+    """Return the id after which settled rows are requested again."""
     return max(0, cursor.settled_id - REREAD_ROWS)
 
 
 def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
-    """Compare settled rows with the rows that the feed returns now; return new faults.
+    """Compare settled rows with what the feed returns now, and return new faults.
 
     Rows before the feed's first row are not compared, because a relay may delete old rows. A row
     that was added late is stored as evidence but not folded, because later rows are settled.
@@ -299,7 +307,7 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
 
 
 def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
-    """Compare the stored rows with the rows of a second feed, and return the differences.
+    """Compare the stored rows with a second feed, and return the differences.
 
     Only rows up to the last row that both feeds have are compared, because it is no fault if one
     of the feeds lags behind.

@@ -1,4 +1,4 @@
-"""Computes the state after any block in memory, by folding raw rows onto a stored snapshot.
+"""Computes the state after any block by folding raw rows in memory, from a snapshot on.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -37,16 +37,16 @@ MAX_SNAPSHOTS_TRIED = 3
 
 
 class NoNearbySnapshotError(OracleError):
-    """No snapshot is close enough to the block, so folding would take too long."""
+    """Raised if folding would take too long, because no snapshot is close to the block."""
 
 
 class _ChangedRowError(Exception):
-    """A task or group that the snapshot does not contain has changed after the snapshot."""
+    """Raised if a task or group that the snapshot lacks has changed since the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedState:
-    """The state after a block, in memory, with everything that a report is built from.
+    """The state in memory after a block, with everything that a report needs.
 
     `snapshot_block` is the block of the snapshot on which the fold started, or None.
     `score_history` and `dead_letter_blocks` contain only rows that were folded after the snapshot.
@@ -62,14 +62,17 @@ class FoldedState:
     incidents: dict[int, Incident] = field(default_factory=dict)
 
     def record_changes(self) -> None:
-        """Record the changes that were folded since the last call, which must be whole blocks."""
+        """Record the changes that were folded since the last call.
+
+        They must be the changes of whole blocks.
+        """
         changes = self.fold.drain_changes()
         self.score_history.record_changes(changes, self.fold.ledger.tasks)
         self.incidents.update(changes.incidents.list_incidents())
 
 
 def compute_snapshot_version(reader: EventReader, rules: Rules) -> bytes:
-    """Return a digest of everything, except the raw rows, that a snapshot depends on."""
+    """Compute a digest of everything that a snapshot depends on besides the raw rows."""
     version_parts = (str(FOLD_VERSION), reader.identity, rules.to_json())
     return sha256("\n".join(version_parts).encode()).digest()
 
@@ -82,7 +85,7 @@ def fold_state_up_to(
     *,
     max_logs: int | None = None,
 ) -> FoldedState:
-    """Return the state after `last_block`, folded in memory from the stored rows alone.
+    """Return the state after `last_block`, folded in memory from stored rows only.
 
     `max_logs`: maximum number of logs to fold, or None for no limit.
 
@@ -109,7 +112,7 @@ def fold_state_up_to(
 
 
 def pack_state(state: FoldedState, first_task_block: int) -> bytes:
-    """Return the state as the body of a snapshot.
+    """Encode the state as the body of a snapshot.
 
     The body contains the tasks that have not ended, and the tasks that changed in block
     `first_task_block` or later. A fold that starts on the snapshot reads all other tasks from the
@@ -172,7 +175,7 @@ def _fold_remaining_blocks(
 def _load_omitted_rows(
     uow: UnitOfWork, state: FoldedState, decoded_events: DecodedEvents, snapshot_block: int
 ) -> None:
-    """Load the rows that the events refer to but that are not in the snapshot.
+    """Load rows that the events need but the snapshot does not contain.
 
     Raises:
         _ChangedRowError: one of these rows has changed since the snapshot.

@@ -1,4 +1,4 @@
-"""Folds the events of a range of blocks into the database, in the transaction of the range.
+"""Folds the events of a block range into the database, in one transaction.
 
 The rows that the events need are loaded in bulk before the fold, and the changed rows are written
 after it. Rows of running tasks stay in memory for the next range.
@@ -45,10 +45,16 @@ StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 
 class EventFolder:
-    """Folds events into one database, and caches the database rows that events change."""
+    """Folds events into one database.
+
+    The database rows that events change are cached.
+    """
 
     def __init__(self, rules: Rules, reader: EventReader, hooks: Iterable[BlockHook] = ()) -> None:
-        """Create the folder; `hooks` are called in this order."""
+        """Create the folder.
+
+        Hooks are called in the given order.
+        """
         self.rules = rules
         self.reader = reader
         self.hooks = tuple(hooks)
@@ -62,15 +68,15 @@ class EventFolder:
 
     @cached_property
     def scope(self) -> IngestScope:
-        """The addresses, topics and calls that are read in every block."""
+        """The addresses, topics and calls that are read from every block."""
         return build_ingest_scope(self.reader)
 
     @contextmanager
     def keep_cached_rows_if_current(self, cursor: Cursor | None) -> Iterator[None]:
-        """Drop the cached rows if they do not belong to `cursor`, or if the `with` block fails.
+        """Keep the cached rows if they belong to `cursor` and the `with` block succeeds.
 
-        The context must enclose the whole transaction, because after a failed commit the rows in
-        memory differ from the database.
+        Otherwise they are dropped. The context must enclose the whole transaction, because after a
+        failed commit the rows in memory differ from the database.
         """
         if cursor is None or self._cursor != cursor:
             self.discard_cached_rows()
@@ -81,11 +87,11 @@ class EventFolder:
             raise
 
     def set_cached_rows_cursor(self, cursor: Cursor | None) -> None:
-        """Record that the rows in memory belong to `cursor`."""
+        """Record that the cached rows belong to `cursor`."""
         self._cursor = cursor
 
     def discard_cached_rows(self) -> None:
-        """Discard all rows in memory, after a rewind or a failure."""
+        """Discard all cached rows after a rewind or a failure."""
         self._fold = Fold(self.rules)
         self._contract_state = None
         self._cursor = None
@@ -102,7 +108,7 @@ class EventFolder:
         stops: Sequence[BlockRef] = (),
         on_stop: StopCallback | None = None,
     ) -> None:
-        """Fold the events of a block range, and write the resulting changes to the database.
+        """Fold the events of a block range, and write the changes to the database.
 
         The changes of blocks above `final_number` are written to the undo journal. `on_stop` is
         called at the end of each block in `stops`, which must be in ascending order; for a block
@@ -130,7 +136,7 @@ class EventFolder:
         return self._contract_state
 
     def _load_rows(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
-        """Load the database rows that these events need and that are not in memory."""
+        """Load the rows that these events need from the database, unless they are cached."""
         ledger = self._fold.ledger
         task_keys = collect_task_keys(events)
         ledger.tasks.update(uow.tasks.get_many(task_keys - ledger.tasks.keys()))
@@ -154,7 +160,10 @@ class EventFolder:
         part: DecodedEvents,
         final_number: int,
     ) -> None:
-        """Fold and store blocks: final blocks at once, other blocks one by one with undo data."""
+        """Fold and store blocks, with undo data if they are not final.
+
+        Final blocks are folded at once, and other blocks one by one.
+        """
         final_part, journaled_part = _split_events_at_block(part, final_number)
         if final_part.events:
             self._fold.fold_events(final_part.events)
@@ -173,7 +182,10 @@ class EventFolder:
             hook.on_folded(changes)
 
     def _evict_finished_tasks(self) -> None:
-        """Drop ended tasks from memory, because later events rarely need them, and excess rows."""
+        """Drop ended tasks and excess rows from memory.
+
+        Later events rarely need ended tasks.
+        """
         ledger = self._fold.ledger
         for key in self._changed_tasks:
             if ledger.tasks[key].ending is not None:

@@ -1,4 +1,4 @@
-"""Reviews due kickouts, from the database or from a state that was folded in memory.
+"""Reviews due kickouts by the database or by a state that was folded in memory.
 
 Both sources give the same review, because a review depends only on events up to the time at which
 the kickout became due. See docs/explanation/kickouts.md#held-for-a-person.
@@ -32,7 +32,7 @@ from oracle.store.database import UnitOfWork
 
 
 class KickoutReviewCache:
-    """A cache of the reviews of open kickout intervals, so that each is reviewed only once.
+    """A cache of reviews of open kickout intervals, each of which is reviewed only once.
 
     A rewind drops only the reviews of intervals that opened above its block. In a mass outage
     thousands of kickouts are due, and each review takes some milliseconds.
@@ -44,7 +44,7 @@ class KickoutReviewCache:
         self._rewrite_count = self._final_block = -1
 
     def refresh(self, uow: UnitOfWork) -> None:
-        """Drop all reviews if the state was refolded, or rewound by another process.
+        """Drop all reviews if another process rewound the state, or if it was refolded.
 
         Call this before the first `get_or_load_review` of a block.
         """
@@ -57,13 +57,16 @@ class KickoutReviewCache:
             self._final_block = cursor.final_number
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
-        """Drop the reviews of intervals above `ancestor`, to which the state is rewound."""
+        """Drop the reviews of intervals that opened above the block of a rewind.
+
+        This block is `ancestor`.
+        """
         if uow.bookmarks.get_rewrite_count() == self._rewrite_count + 1:
             self._drop_reviews_above(ancestor)
             self._rewrite_count += 1
 
     def get_or_load_review(self, uow: UnitOfWork, node: Node) -> KickoutReview:
-        """Return the cached review of a node whose kickout is due, or load the review."""
+        """Return the review of a node's due kickout from the cache, or load it."""
         opened_at = _get_kickout_opening(node)
         cached_review = self._review_by_node.get(node.address)
         if cached_review is not None and cached_review[0] == opened_at:
@@ -73,7 +76,7 @@ class KickoutReviewCache:
         return review
 
     def discard_settled_reviews(self, rows: Iterable[LeafRow]) -> None:
-        """Drop the reviews of the nodes whose kickout is no longer due."""
+        """Drop the reviews of nodes whose kickout is no longer due."""
         if not self._review_by_node:
             return
         for _seat, address, *_, kickout_due_time in rows:
@@ -81,11 +84,11 @@ class KickoutReviewCache:
                 self._review_by_node.pop(Address("0x" + address.hex()), None)
 
     def drop_non_final_reviews(self) -> None:
-        """Drop the reviews above the final block, because a transaction was rolled back."""
+        """Drop the reviews above the final block after a transaction was rolled back."""
         self._drop_reviews_above(self._final_block)
 
     def clear(self) -> None:
-        """Drop all reviews, because a refold decodes dead letters again."""
+        """Drop all reviews before a refold, which decodes dead letters again."""
         self._review_by_node.clear()
 
     def _drop_reviews_above(self, block: int) -> None:
@@ -122,7 +125,7 @@ def count_stored_incident_scores(
     opened_at: Position,
     rules: Rules,
 ) -> int:
-    """Return how many scores lay within incidents known when a kickout interval opened.
+    """Count the scores within incidents that were known when a kickout interval opened.
 
     The result is 0 if the rules hold no kickout because of incidents.
     """
@@ -140,7 +143,10 @@ def _count_incident_scores(
     rules: Rules,
     load_incidents: Callable[[int, int], list[Incident]],
 ) -> int:
-    """Count the scores within incidents; `load_incidents` returns those between two times."""
+    """Count the scores that lie within incidents.
+
+    `load_incidents` returns the incidents between two times.
+    """
     if rules.kick_incident_share >= UNIT:
         return 0
     scores = find_unanswered_scores(entries, tasks, opened_at)
@@ -165,10 +171,11 @@ def _has_stored_dead_letter(
 def load_counted_entries(
     uow: UnitOfWork, node: Node, opened_at: Position, rules: Rules
 ) -> list[ScoreEntry]:
-    """Return the stored scores that counted when the kickout interval opened, oldest first.
+    """Return the stored scores that led to a kickout interval, oldest first.
 
-    `opened_at` is the position at which the kickout of `node` became due. Under legacy rules, the
-    window of `node` must still be the window of this interval.
+    They counted when the interval opened. `opened_at` is the position at which the kickout of
+    `node` became due. Under legacy rules, the window of `node` must still be the window of this
+    interval.
     """
     max_score_count = get_max_score_count(node, rules)
     entries = uow.scores.list_for_node_up_to_position(node.address, opened_at, max_score_count)
@@ -178,13 +185,13 @@ def load_counted_entries(
 def load_task_creators(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> dict[TaskKey, Address]:
-    """Return each scored task's creator, as known when a kickout interval opened."""
+    """Return the creator of each scored task, as known when a kickout interval opened."""
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     return collect_task_creators(tasks.values(), opened_at)
 
 
 def load_counted_scores(uow: UnitOfWork, entries: Sequence[ScoreEntry]) -> list[CountedScore]:
-    """Return stored scores, each with the first block on which it depends."""
+    """Return stored scores, each with the first block that it depends on."""
     results_by_position: dict[Position, list[GroupResult]] = {}
     for result in uow.results.list_closed_at([entry.at for entry in entries]):
         results_by_position.setdefault(result.closed_at, []).append(result)
@@ -203,7 +210,7 @@ def load_counted_scores(uow: UnitOfWork, entries: Sequence[ScoreEntry]) -> list[
 def build_folded_scoring_context(
     uow: UnitOfWork, state: FoldedState, time: int, policy: KickoutPolicy
 ) -> ScoringContext:
-    """Return the scoring context of a state that was folded in memory.
+    """Build the scoring context of a state that was folded in memory.
 
     `time` is the time of the state's last block in unix seconds. Reviews of kickouts read older
     rows from `uow`.
@@ -219,7 +226,7 @@ def build_folded_scoring_context(
 def review_folded_kickout(
     uow: UnitOfWork, state: FoldedState, node: Node, policy: KickoutPolicy
 ) -> KickoutReview:
-    """Review the due kickout of a node in a folded state.
+    """Review a node's due kickout by a state that was folded in memory.
 
     Only rows from before the state's snapshot are read from the database.
     """
@@ -254,7 +261,7 @@ def review_folded_kickout(
 def _list_incidents(
     uow: UnitOfWork, state: FoldedState, opened_at: Position, first_time: int, last_time: int
 ) -> list[Incident]:
-    """Return the incidents of a folded state, including those that ended before its snapshot."""
+    """Return all incidents of a folded state, even those that ended before its snapshot."""
     incidents = dict(state.incidents)
     if state.snapshot_block is not None:
         last_block = min(state.snapshot_block, opened_at.block)
@@ -270,7 +277,7 @@ def _prepend_scores_before_snapshot(
     scores: Sequence[CountedScore],
     rules: Rules,
 ) -> list[CountedScore]:
-    """Return the stored scores up to the snapshot, followed by those that were folded after it."""
+    """Return the given scores, preceded by the stored scores up to the snapshot."""
     opened_at = _get_kickout_opening(node)
     after_snapshot = Position(snapshot_block + 1, *BEFORE_EVERYTHING[1:])
     earlier_entries = uow.scores.list_for_node_up_to_position(

@@ -1,4 +1,4 @@
-"""Ingests the next window of blocks: raw rows, state, the data of hooks, and cursor.
+"""Ingests the next window of blocks with its rows, state, hook data and cursor.
 
 The same loop is used in history and at the head. The chain is read before the transaction is
 opened. Each tick commits one window, which takes about a second.
@@ -54,7 +54,7 @@ _UNLIMITED_BLOCKS = 1 << 20
 
 @dataclass(slots=True)
 class IngestState:
-    """The state of the loop between windows: heads, undecided forks, and the size of windows.
+    """What the loop keeps between windows, such as heads and the size of windows.
 
     Other jobs use `heads`, whose final and safe blocks were confirmed by a second provider.
     `claimed_heads` are the heads as one endpoint reported them. `clock` returns seconds.
@@ -81,10 +81,10 @@ class IngestState:
     _heads_fetched_at: float = 0.0
 
     def get_heads(self, chain: ChainSource, first_block: int, head_depth: int) -> Heads:
-        """Return the heads; recent heads are reused while `first_block` is in history.
+        """Return the heads of the chain.
 
-        History consists of the final blocks that are at least `head_depth` blocks below the newest
-        block.
+        Recent heads are reused while `first_block` is in history. History consists of the final
+        blocks that are at least `head_depth` blocks below the newest block.
         """
         heads = self.claimed_heads
         is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
@@ -99,11 +99,14 @@ class IngestState:
         return heads
 
     def discard_heads(self) -> None:
-        """Discard the heads, whose endpoint was wrong, so that new heads are requested."""
+        """Discard the heads of a wrong endpoint, so that new heads are requested."""
         self.claimed_heads = None
 
     def update_heads(self, final_block: BlockRef) -> None:
-        """Update the heads, limiting their final block to `final_block`, which is confirmed."""
+        """Update the heads after `final_block` was confirmed.
+
+        Their final block is at most this block.
+        """
         claimed_heads = self.claimed_heads
         if claimed_heads is None:
             return
@@ -121,18 +124,18 @@ class IngestState:
             self.heads, self._last_claimed_heads = new_heads, claimed_heads
 
     def set_confirmed_safe_block(self, safe_block: BlockRef | None) -> None:
-        """Set the highest safe block confirmed by a second provider, or None."""
+        """Set the highest safe block that a second provider has confirmed, if any."""
         self._confirmed_safe = safe_block
 
     def update_confirmation(self, result: Confirmation) -> None:
-        """Record whether a second provider currently confirms blocks."""
+        """Record whether a second provider confirms blocks at the moment."""
         if result is not Confirmation.UNANSWERED:
             self.unconfirmed_since = None
         elif self.unconfirmed_since is None:
             self.unconfirmed_since = self.clock()
 
     def adapt_window_size(self, block_count: int, seconds: float) -> None:
-        """Shrink the next window if the current window took too long, else enlarge it."""
+        """Make the next window smaller if this one took too long, or else larger."""
         if seconds > TARGET_WINDOW_SECONDS:
             self.max_blocks = max(1, int(block_count * TARGET_WINDOW_SECONDS / seconds))
         else:
@@ -146,7 +149,7 @@ IngestResult = CommittedWindow | RewindResult | HaltChanged
 def ingest_next_window(
     chain: ChainSource, store: Store, folder: EventFolder, ingest: IngestState
 ) -> IngestResult | None:
-    """Ingest the next window, or rewind if the chain has left the indexed blocks.
+    """Ingest the next window, or rewind if indexed blocks have left the chain.
 
     Returns None at the head, if the endpoint lags behind, and while a possible fork is undecided.
     If an endpoint is outvoted about the last block of a window or about its head, the window and
@@ -226,10 +229,10 @@ def _read_window(
     with_headers: bool,
     max_blocks: int,
 ) -> BlockWindow:
-    """Return the next window, read beyond the final blocks if they end with skipped heights.
+    """Read the next window of blocks.
 
-    If a block is refused, the refusal is stored, so that every later attempt fails in the same
-    way.
+    It extends beyond the final blocks if they end with skipped heights. If a block is refused, the
+    refusal is stored, so that every later attempt fails in the same way.
 
     Raises:
         OutvotedError: a block up to the newest one could not be read or is refused, and the newest
@@ -262,7 +265,7 @@ def _read_window(
 
 
 def _load_confirmed_final_block(store: Store) -> BlockRef:
-    """Return the final block of the cursor, or the genesis block if there is none."""
+    """Return the cursor's final block, or the genesis block if it has none."""
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         identity = uow.identity.get()
@@ -278,7 +281,7 @@ def _load_confirmed_final_block(store: Store) -> BlockRef:
 def _confirm_heads(
     fork_context: ForkContext, ingest: IngestState, heads: Heads, window: BlockWindow | None
 ) -> Heads:
-    """Return the heads with the highest final block that a second provider confirms.
+    """Return the heads, with the highest final block that a second provider confirms.
 
     Only one block is checked: the last block of the window if this block is final, or else the
     final block of the heads. If this block is not deep enough below the second provider's head,
@@ -320,10 +323,11 @@ def _find_highest_final_block(
     blocks: BlockRange,
     second_head: BlockRef,
 ) -> BlockRef | None:
-    """Return the highest block that is deep enough below the second provider's head, or None.
+    """Return the highest block that is final according to the second provider, if any.
 
-    Candidates are the blocks after the first one of `blocks` that are indexed or in `headers`. No
-    request is needed, because they are ancestors of a block that the second provider has.
+    It must be deep enough below this provider's head. Candidates are the blocks after the first
+    one of `blocks` that are indexed or in `headers`. No request is needed, because they are
+    ancestors of a block that the second provider has.
     """
     with fork_context.store.read_transaction() as uow:
         known_blocks = [*uow.blocks.list_canonical(blocks.first, blocks.last), *headers]
@@ -339,7 +343,7 @@ def _find_highest_final_block(
 def _confirm_safe_block(
     fork_context: ForkContext, heads: Heads, window: BlockWindow | None
 ) -> BlockRef | None:
-    """Return the safe block if it is indexed and another provider has it, else None."""
+    """Return the safe block if it is indexed and confirmed by another provider, else None."""
     safe_block = heads.safe
     if safe_block is None:
         return None
@@ -373,7 +377,10 @@ def _get_next_block_number(uow: UnitOfWork) -> int:
 def _handle_no_new_block(
     fork_context: ForkContext, folder: EventFolder, ingest: IngestState, heads: Heads
 ) -> RewindResult | HaltChanged | None:
-    """Handle a tick without a new block: rewind after a fork, or store a newer final block."""
+    """Handle a tick without a new block.
+
+    The index is rewound after a fork, or a newer final block is stored.
+    """
     store = fork_context.store
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -403,7 +410,7 @@ def _handle_no_new_block(
 
 
 def _check_endpoint_height(newest_block: BlockRef, cursor: Cursor) -> None:
-    """Check that the endpoint's head is not below the indexed final block.
+    """Check that the endpoint's head has reached the indexed final block.
 
     The chain cannot be compared with an endpoint that lags so far behind.
 
@@ -420,5 +427,5 @@ def _check_endpoint_height(newest_block: BlockRef, cursor: Cursor) -> None:
 
 
 def _compute_history_end(heads: Heads, head_depth: int) -> int:
-    """Return the height of the last final block whose header no hook needs."""
+    """Compute the height of the last final block whose header no hook needs."""
     return min(heads.final.number, heads.latest.number - head_depth)

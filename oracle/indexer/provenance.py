@@ -1,4 +1,4 @@
-"""Records how each block was read and folded, in the transaction that stores the block."""
+"""Records how each block was read and folded, when the block is stored."""
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader
@@ -18,7 +18,7 @@ _REFOLD_COUNT_KEY = "rebuilds"
 
 
 def build_ingest_scope(reader: EventReader) -> IngestScope:
-    """Return the addresses, topics and calls that this reader reads in every block."""
+    """Return the addresses, topics and calls that this reader reads from every block."""
     call_selectors = [
         f"{address}:{selector}"
         for address, selectors in reader.selectors.items()
@@ -28,7 +28,7 @@ def build_ingest_scope(reader: EventReader) -> IngestScope:
 
 
 def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
-    """Record how a window was read, in the transaction that stores the window."""
+    """Record how a window was read, while the window is stored."""
     uow.coverage.set_scope(scope)
     blocks = window.range
     coverage = CoverageInterval(blocks.first, blocks.last, window.level, window.endpoint)
@@ -37,7 +37,7 @@ def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> N
 
 
 def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
-    """Record the blocks that have reached a higher level than the window as a whole."""
+    """Record which blocks have a higher verification level than the whole window."""
     if window.level >= VerificationLevel.PROVEN or not window.proven:
         return
     hash_by_number = get_block_hashes(window.logs)
@@ -50,23 +50,26 @@ def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
 
 
 def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:
-    """Record that all raw rows are folded with this version of the fold and the profile."""
+    """Record that all raw rows were folded by this version of the fold and the profile."""
     uow.bookmarks.set(_FOLD_VERSION_KEY, _format_fold_version(reader))
     uow.bookmarks.delete(_STALE_KEY)
 
 
 def increment_refold_count(uow: UnitOfWork) -> None:
-    """Increment the number of refolds; exports from before a refold may be outdated."""
+    """Count one more refold.
+
+    Exports from before a refold may be outdated.
+    """
     uow.bookmarks.set(_REFOLD_COUNT_KEY, get_refold_count(uow) + 1)
 
 
 def get_refold_count(uow: UnitOfWork) -> int:
-    """Return the number of complete refolds."""
+    """Return how often everything was refolded."""
     return uow.bookmarks.get_number(_REFOLD_COUNT_KEY) or 0
 
 
 def mark_fold_stale(uow: UnitOfWork) -> None:
-    """Mark the folded state as stale, because rows were inserted below the cursor."""
+    """Mark the folded state as stale after rows were inserted below the cursor."""
     uow.bookmarks.set(_STALE_KEY, "rows came in")
 
 
@@ -96,7 +99,7 @@ def _describe_fold_version(version_text: str) -> str:
 
 
 def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
-    """Return a block from its header or from a stored log, or None if neither is stored.
+    """Return a block by its stored header or a stored log, or None without either.
 
     The parent hash of a block from a log is zero.
     """

@@ -1,10 +1,10 @@
-"""Refolds the stored raw rows without requests to the chain, and checks that reports stay equal.
+"""Refolds stored raw rows without requests to the chain.
 
-A refold runs in one transaction. Readers see the old state until the commit, an interruption keeps
-the old state, and a dry run is a real run that is rolled back at its end. No refold starts if raw
-rows have changed since their commit (docs/explanation/storage.md#raw-checksums). Logs and calls
-that could not be decoded (dead letters) are decoded again
-(docs/explanation/ingest.md#decoding).
+Stored reports are compared with the new state. A refold runs in one transaction. Readers see the
+old state until the commit, an interruption keeps the old state, and a dry run is a real run that
+is rolled back at its end. No refold starts if raw rows have changed since their commit
+(docs/explanation/storage.md#raw-checksums). Logs and calls that could not be decoded (dead
+letters) are decoded again (docs/explanation/ingest.md#decoding).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,13 +30,13 @@ _NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
 
 class IncompleteLogsError(InputError):
-    """Raw rows were lost or changed outside the program, so a fold of them would be wrong."""
+    """Raised before raw rows are folded that were lost or changed outside the program."""
 
 
 def find_damaged_spans(
     uow: UnitOfWork, last_block: int, verified_blocks: BlockRange | None = None
 ) -> list[DamagedSpan]:
-    """Return the spans up to `last_block` whose rows differ from those that were committed.
+    """Return the spans up to `last_block` whose rows are not those that were committed.
 
     `verified_blocks` are blocks that were just found equal to the chain; spans within them are
     left out.
@@ -54,7 +54,7 @@ def find_damaged_spans(
 def check_raw_rows_complete(
     uow: UnitOfWork, last_block: int, verified_blocks: BlockRange | None = None
 ) -> None:
-    """Check that the raw rows are complete before they are refolded.
+    """Check that no raw row is missing or changed before a refold.
 
     Raises:
         IncompleteLogsError: rows up to `last_block` are missing, added or changed.
@@ -66,7 +66,10 @@ def check_raw_rows_complete(
 
 
 def describe_damaged_rows(kind: str, first: int, last: int, missing_count: int) -> str:
-    """Return how the rows of a damaged span differ; the arguments are those of `DamagedSpan`."""
+    """Describe how the rows of a damaged span differ.
+
+    The arguments are those of `DamagedSpan`.
+    """
     return (
         f"the {_NAME_BY_KIND[kind]} of blocks {first} to {last} differ from those that were "
         f"committed ({_describe_missing_rows(missing_count)})"
@@ -101,12 +104,12 @@ def _ignore_progress(_block: int, _last: int) -> None:
 
 
 def _do_nothing() -> None:
-    """Do nothing, because no lease has to be renewed."""
+    """Do nothing, because there is no lease to renew."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """Options of a resync command.
+    """The options of a resync command.
 
     With `dry_run` the transaction is rolled back at its end. `progress` is called with the current
     and the last block. `lease_epoch` is the epoch of the lease under which this process may write,
@@ -120,7 +123,7 @@ class RebuildOptions:
 
     @contextmanager
     def transaction(self, store: Store) -> Iterator[UnitOfWork]:
-        """Open the transaction, which excludes other writers until its end.
+        """Open a transaction that excludes other writers until its end.
 
         Raises:
             FatalError: another process has taken over the lease; nothing was changed.
@@ -140,12 +143,12 @@ class RebuildOptions:
 
 
 class _DryRunRollbackError(Exception):
-    """Raised at the end of a dry run, to roll back its transaction."""
+    """Raised at the end of a dry run to roll back its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """Result of a refold up to block `last_block`.
+    """The result of a refold up to block `last_block`.
 
     `is_same` is whether the new state is byte-identical to the old state. `differing` are the
     periods whose report has changed.
@@ -160,7 +163,10 @@ class RebuildResult:
 
 @dataclass(slots=True)
 class _HookCheck:
-    """Calls every hook at the blocks of its stored results, to compare them with the new state."""
+    """Compares the stored results of every hook with the new state.
+
+    Each hook is called at the blocks of its stored results.
+    """
 
     hooks: Sequence[BlockHook]
     checked_count: int = 0
@@ -168,7 +174,7 @@ class _HookCheck:
     _stops: HookStops = field(default_factory=HookStops)
 
     def collect_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        """Return the blocks of this range for which hooks have stored results to compare."""
+        """Collect the blocks of a range with stored results of hooks to compare."""
         self._stops = HookStops()
         for hook in self.hooks:
             self._stops.add(hook, hook.get_stored_stop_blocks(uow, blocks))
@@ -177,7 +183,7 @@ class _HookCheck:
     def compare_at_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
     ) -> None:
-        """Compare the stored results of one block with the newly folded state."""
+        """Compare the stored results at a block with the newly folded state."""
         for hook in self._stops.get_hooks_at_block(block):
             self.checked_count += 1
             hook_difference = hook.find_difference(uow, contract_state, block)
@@ -204,7 +210,9 @@ def rebuild_state(
 
 
 def renew_cursor_epoch(uow: UnitOfWork, cursor: Cursor) -> None:
-    """Give the cursor a new epoch, so that windows that were read earlier are not committed.
+    """Give the cursor a new epoch.
+
+    Windows that were read earlier are then not committed.
 
     Raises:
         FatalError: the header of the cursor's block is missing.
@@ -222,7 +230,7 @@ def rebuild_state_up_to(
     rebuild_options: RebuildOptions,
     verified_blocks: BlockRange | None = None,
 ) -> RebuildResult:
-    """Refold the canonical rows up to `last_block`, in the caller's transaction.
+    """Refold the canonical rows up to `last_block` in the caller's transaction.
 
     The changes of blocks above the final block are written to the undo journal, so that these
     blocks can still be rewound. `verified_blocks` are blocks whose rows were just found equal to
@@ -257,11 +265,11 @@ def fold_stored_rows(
     rebuild_options: RebuildOptions,
     hook_check: _HookCheck | None = None,
 ) -> int:
-    """Fold the canonical rows of these blocks onto the current state; return the number of logs.
+    """Fold the canonical rows of these blocks onto the state.
 
-    The changes of blocks above the final block are written to the undo journal. Rows in memory are
-    discarded, because the stored rows may have changed. Dead letters that can be decoded now are
-    closed.
+    The result is the number of logs. The changes of blocks above the final block are written to
+    the undo journal. Rows in memory are discarded, because the stored rows may have changed. Dead
+    letters that can be decoded now are closed.
     """
     folder.discard_cached_rows()
     uow.dead_letters.delete_open(blocks.first, blocks.last)
@@ -296,7 +304,7 @@ _MAX_BLOCK = 2**62
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """The dead letters that can be decoded now, and those that still cannot be decoded.
+    """The dead letters that can be decoded now, and those that still cannot.
 
     `rebuilt` is None if none of them can be decoded.
     """
@@ -307,7 +315,7 @@ class RetryResult:
 
 
 def list_open_dead_letters(store: Store) -> list[DeadLetter]:
-    """Return the dead letters that were not decoded yet, in order of position."""
+    """Return the dead letters that were not decoded yet, by position."""
     with store.read_transaction() as uow:
         return uow.dead_letters.list_open(0, _MAX_BLOCK)
 
@@ -315,7 +323,7 @@ def list_open_dead_letters(store: Store) -> list[DeadLetter]:
 def retry_dead_letters(
     store: Store, folder: EventFolder, rebuild_options: RebuildOptions
 ) -> RetryResult:
-    """Decode the dead letters again; if any of them can be decoded now, refold everything.
+    """Decode the dead letters again, and refold everything if any can be decoded now.
 
     The state is then the same as if they had been decoded from the start.
 
@@ -339,7 +347,7 @@ def retry_dead_letters(
 def _iter_unreadable_dead_letters(
     store: Store, folder: EventFolder, dead_letters: list[DeadLetter]
 ) -> Iterator[DeadLetter]:
-    """Decode the blocks of these dead letters again, and yield the dead letters that remain."""
+    """Decode the blocks of these dead letters again, and yield those that still fail."""
     with store.read_transaction() as uow:
         for block in sorted({dead_letter.block for dead_letter in dead_letters}):
             logs = list(uow.logs.iterate_between(block, block))

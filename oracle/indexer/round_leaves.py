@@ -1,4 +1,4 @@
-"""Loads the stored leaves of accepted rounds and of reports, and proves leaves.
+"""Loads stored leaves of accepted rounds and reports, and proves leaves.
 
 The leaves of a round are stored in pieces: parts of the Merkle tree that later rounds share if
 they are unchanged. See docs/explanation/storage.md#leaf-pieces.
@@ -37,7 +37,10 @@ Value = TypeVar("Value")
 
 
 class _RecentlyUsed(Generic[Key, Value]):
-    """A thread-safe cache of the most recently used values, which are computed one at a time."""
+    """A thread-safe cache of recently used values.
+
+    Values are computed one at a time.
+    """
 
     def __init__(self, max_values: int) -> None:
         self._max_values = max_values
@@ -45,7 +48,7 @@ class _RecentlyUsed(Generic[Key, Value]):
         self._value_by_key: OrderedDict[Key, Value] = OrderedDict()
 
     def get_cached(self, keys: Iterable[Key]) -> dict[Key, Value]:
-        """Return the cached values of these keys; keys without a cached value are omitted."""
+        """Return the cached values among these keys."""
         with self._lock:
             value_by_key = {
                 key: self._value_by_key[key] for key in keys if key in self._value_by_key
@@ -55,7 +58,10 @@ class _RecentlyUsed(Generic[Key, Value]):
             return value_by_key
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
-        """Return the cached value of a key, or make and cache it; None is not cached."""
+        """Return the cached value of a key, or compute and cache it.
+
+        None is not cached.
+        """
         with self._lock:
             if key in self._value_by_key:
                 self._value_by_key.move_to_end(key)
@@ -69,7 +75,7 @@ class _RecentlyUsed(Generic[Key, Value]):
 
 
 class LeafCache:
-    """A thread-safe cache of rounds, Merkle tree pieces, reported scores (lanes) and proofs.
+    """A thread-safe cache of rounds, pieces of Merkle trees, scores (lanes) and proofs.
 
     The keys are hashes of the contents, so that no rewind or repair can make an entry wrong. The
     keys of `proofs` are the root and the node. `refolded` contains rounds whose leaves are not
@@ -89,7 +95,7 @@ class LeafCache:
 
 
 def load_domain(uow: UnitOfWork) -> Domain:
-    """Return the chain and the contract to which the roots of this database's reports are bound.
+    """Return the chain and the contract for which the roots of reports are valid.
 
     A database without an oracle contract has the zero address as its contract.
 
@@ -105,14 +111,14 @@ def load_domain(uow: UnitOfWork) -> Domain:
 def load_pieced_round(
     uow: UnitOfWork, cache: LeafCache, accepted_round: RoundAccepted
 ) -> PiecedRound | None:
-    """Return an accepted round with its tree in pieces, or None if its leaves are not stored."""
+    """Return an accepted round with its Merkle tree in pieces, if its leaves are stored."""
     return _load_round(uow, cache, accepted_round.round, accepted_round.as_of, accepted_round.root)
 
 
 def load_pieced_round_of_report(
     uow: UnitOfWork, cache: LeafCache, report: Report
 ) -> PiecedRound | None:
-    """Return the round of a report, or None if the leaves of its root are no longer stored."""
+    """Return the round of a report, or None if its leaves are no longer stored."""
     return _load_round(uow, cache, report.head_round + 1, report.as_of.number, report.root)
 
 
@@ -137,7 +143,10 @@ def _load_round(
 
 
 def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted_round: RoundAccepted) -> Lanes:
-    """Return an accepted round's scores (lanes) by seat, or none if its leaves are not stored."""
+    """Return the scores (lanes) of an accepted round by seat.
+
+    The result is empty if the leaves are not stored.
+    """
 
     def load() -> Lanes:
         pieced_round = load_pieced_round(uow, cache, accepted_round)
@@ -148,7 +157,7 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted_round: RoundAcc
 
 
 def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
-    """Return a round's scores (lanes) by seat, or None if some leaves were pruned.
+    """Return the scores (lanes) of a round by seat, or None if leaves were pruned.
 
     Only one piece is in memory at a time.
     """
@@ -162,7 +171,7 @@ def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | N
 
 
 def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes | None:
-    """Return a round's encoded leaves by seat, or None if some leaves were pruned."""
+    """Return the encoded leaves of a round by seat, or None if leaves were pruned."""
     if not _are_pieces_stored(uow, pieced_round):
         return None
     as_of = pieced_round.summary.as_of
@@ -184,7 +193,7 @@ def _are_pieces_stored(uow: UnitOfWork, pieced_round: PiecedRound) -> bool:
 def load_piece(
     uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, piece: int
 ) -> PieceTree | None:
-    """Return a piece of a round's Merkle tree, or None if its leaves are no longer stored.
+    """Return a piece of a round's Merkle tree, or None if its leaves were pruned.
 
     Raises:
         IndexError: the round has no such piece.
@@ -210,7 +219,7 @@ def prove_address_from_pieces(
     address: Address,
     seat: int | None = None,
 ) -> NodeProof | None:
-    """Return the Merkle proof of an address in a round, or None if its leaf is no longer stored.
+    """Return the Merkle proof of an address in a round, or None if its leaf was pruned.
 
     `seat` is the seat of the node at the cursor, or None to read the seat from the database. The
     leaf is expected at this seat, because a node keeps its seat in all rounds. Only after a repair
@@ -240,9 +249,10 @@ def prove_address_from_pieces(
 def prove_seats(
     uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, seats: range
 ) -> list[NodeProof]:
-    """Return the Merkle proofs of the leaves at these seats, except leaves no longer stored.
+    """Return the Merkle proofs of the leaves at these seats.
 
-    The seat of a node is its permanent number, and the index of its leaf in the round.
+    Leaves that are no longer stored are left out. The seat of a node is its permanent number, and
+    the index of its leaf in the round.
 
     Raises:
         IndexError: the round has no such seat.

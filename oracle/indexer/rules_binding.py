@@ -1,4 +1,4 @@
-"""Binds a database to one rule set and one length of periods, because they must not be mixed."""
+"""Binds a database to one rule set and one period length, which must not be mixed."""
 
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
@@ -15,7 +15,7 @@ _HASH_PREFIX_DIGITS = 12
 
 
 def bind_or_check_rules(uow: UnitOfWork, rules: Rules) -> None:
-    """Bind an empty database to the rules, or check that it is bound to them.
+    """Bind an empty database to the rules, or check that it uses them.
 
     Raises:
         InputError: the stored scores come from other rules, or another version of them.
@@ -27,7 +27,9 @@ def bind_or_check_rules(uow: UnitOfWork, rules: Rules) -> None:
 
 
 def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
-    """Check that stored scores come from these rules; an empty database passes.
+    """Check that the stored scores come from these rules.
+
+    An empty database passes the check.
 
     Raises:
         InputError: the stored scores come from other rules, or another version of them.
@@ -59,7 +61,7 @@ def is_folded_with_rules(uow: UnitOfWork, rules: Rules) -> bool:
 
 
 def get_bound_rules(uow: UnitOfWork) -> RuleSet | None:
-    """Return the rules that the stored data was folded with, or None for an empty database."""
+    """Return the rules with which the stored data was folded, or None without data."""
     name_and_digest = uow.bookmarks.get(_RULES_KEY)
     if name_and_digest is None:
         return None
@@ -68,13 +70,13 @@ def get_bound_rules(uow: UnitOfWork) -> RuleSet | None:
 
 
 def format_rule_set(rules: RuleSet) -> str:
-    """Return a readable name of a rule set, with the first digits of its hash."""
+    """Format the name of a rule set with the first digits of its hash."""
     version = "" if rules.version is None else f" version {rules.version}"
     return f"{rules.name}{version} ({rules.sha256[:_HASH_PREFIX_DIGITS]})"
 
 
 def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
-    """Store the length of a period, or check that it is unchanged.
+    """Store the length of a period, or check that it has not changed.
 
     The number of a period is its start time divided by its length
     (docs/explanation/reports.md#cut-at-period-end). With another length, the same numbers would
@@ -94,7 +96,7 @@ def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
 
 
 def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
-    """Record that all stored data is folded with these rules.
+    """Record that all stored data was folded with these rules.
 
     Reports as of `block` or an earlier block were built under the previous rules, if there were
     any.
@@ -107,7 +109,7 @@ def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
 
 
 def get_rules_replacement_block(uow: UnitOfWork) -> int:
-    """Return the block at which the current rules replaced other rules, or -1 if there is none.
+    """Return the block at which other rules were replaced, or -1 if none were.
 
     A report as of this block or an earlier one was built under other rules and must not be signed.
     """
@@ -116,7 +118,7 @@ def get_rules_replacement_block(uow: UnitOfWork) -> int:
 
 
 def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
-    """Lower the block at which the rules were replaced to the block of a rewind.
+    """Lower the block at which rules were replaced, if a rewind goes below it.
 
     Reports after the block of the rewind are built again, under the current rules.
     """
@@ -125,7 +127,10 @@ def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
 
 
 def record_rules_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) -> None:
-    """Record that `rules` replaced the configured rules without a change of the configuration."""
+    """Record that `rules` replaced the configured rules.
+
+    The configuration itself was not changed.
+    """
     rule_digests = (identify_rules(configured_rules).sha256, identify_rules(rules).sha256)
     uow.bookmarks.set(_SWITCH_KEY, " ".join(rule_digests))
 
@@ -136,7 +141,7 @@ def clear_rules_switch(uow: UnitOfWork) -> None:
 
 
 def find_replacement_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
-    """Return the rules that replaced these configured rules in the database, or None."""
+    """Return the rules that replaced these configured rules in the database, if any."""
     bound_rules = get_bound_rules(uow)
     digest_pair = uow.bookmarks.get(_SWITCH_KEY)
     if bound_rules is None or digest_pair is None:

@@ -1,4 +1,4 @@
-"""Refolds the database with new rules when they come into force, in one transaction.
+"""Refolds the database in one transaction when new rules come into force.
 
 All stored logs are folded again, because rows of the whole history depend on the rules. The new
 state is committed only if it equals the preview of these rules, which another process has folded
@@ -33,16 +33,20 @@ from oracle.store.state.snapshot_repository import PackedState, encode_state
 
 
 class RulesSwitchRefusedError(OracleError):
-    """The rules were not switched, and nothing was changed."""
+    """Raised if the rules were not switched.
+
+    Nothing was changed then.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RulesSwitch:
-    """A switch to `rules`, whose hash in the contract is `rules_hash`.
+    """A switch to new rules.
 
-    `configured_rules` are the rules in the configuration, which is not changed. `preview` is the
-    fold of `rules` up to a final block. It is None if a reorg removed the change of the rules, so
-    that the database returns to its previous rules.
+    `rules_hash` is the hash of `rules` in the contract. `configured_rules` are the rules in the
+    configuration, which is not changed. `preview` is the fold of `rules` up to a final block. It
+    is None if a reorg removed the change of the rules, so that the database returns to its
+    previous rules.
     """
 
     rules: Rules
@@ -54,7 +58,9 @@ class RulesSwitch:
 def switch_rules(
     store: Store, reader: EventReader, switch: RulesSwitch, rebuild_options: RebuildOptions
 ) -> RebuildResult:
-    """Fold all stored logs up to the cursor with the rules of the switch, and bind them.
+    """Fold all stored logs with the new rules, and bind the database to them.
+
+    The logs are folded up to the cursor.
 
     Raises:
         RulesSwitchRefusedError: the rules are not in force at the cursor, or the state differs
@@ -84,7 +90,7 @@ def switch_rules(
 
 
 class _PreviewComparison(BlockHook):
-    """Compares the state at the block of a preview with the preview.
+    """Compares a preview with the state at the block of the preview.
 
     The nodes, the last event and the incidents are compared.
     """

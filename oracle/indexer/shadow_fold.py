@@ -1,4 +1,4 @@
-"""Folds the stored rows of final blocks under other rules, without changing the state.
+"""Folds stored rows of final blocks under other rules, without changing the state.
 
 A shadow fold reads only raw rows. It needs no undo journal, because final blocks are never undone.
 Its state is kept in a file, from which the next run continues. Tasks that ended long ago are
@@ -32,11 +32,14 @@ _SUFFIX, _TEMPORARY_SUFFIX = ".state", ".half"
 
 
 class _DroppedTaskError(Exception):
-    """An event refers to a task that was dropped."""
+    """Raised if an event refers to a task that was dropped."""
 
 
 class _StoredShadow(msgspec.Struct, frozen=True, array_like=True):
-    """A shadow fold as stored in a file; `rebuilds` is the number of refolds of the database."""
+    """A shadow fold in a file.
+
+    `rebuilds` is the number of refolds of the database.
+    """
 
     version: bytes
     rebuilds: int
@@ -50,10 +53,10 @@ _DECODER = msgspec.msgpack.Decoder(_StoredShadow)
 
 @dataclass(slots=True)
 class ShadowFold:
-    """The state after `block` under one set of rules, in memory; `block` is -1 at the start.
+    """The state in memory after `block` under one set of rules.
 
-    `keeps_all` is whether no task is dropped, which is necessary for rules that close groups by
-    counting, because they need every group.
+    `block` is -1 at the start. `keeps_all` is whether no task is dropped, which is necessary for
+    rules that close groups by counting, because they need every group.
     """
 
     fold: Fold
@@ -68,7 +71,7 @@ class ShadowFold:
     def fold_chunk(
         self, uow: UnitOfWork, blocks: BlockRange, decoded_events: DecodedEvents
     ) -> None:
-        """Fold the events of a chunk that follows `block`.
+        """Fold the events of the chunk that follows `block`.
 
         Raises:
             _DroppedTaskError: an event refers to a task that was dropped.
@@ -83,7 +86,10 @@ class ShadowFold:
         self.block = blocks.last
 
     def drop_ended_tasks(self, first_kept_block: int) -> None:
-        """Drop ended tasks that have not changed since a block, unless all tasks are kept."""
+        """Drop ended tasks that have not changed recently, unless all tasks are kept.
+
+        Tasks that changed in `first_kept_block` or later are kept.
+        """
         if self.keeps_all:
             return
         tasks = self.fold.ledger.tasks
@@ -98,7 +104,7 @@ class ShadowFold:
 def advance_shadow_fold(
     store: Store, reader: EventReader, shadow_fold: ShadowFold, last_block: int
 ) -> ShadowFold:
-    """Continue a shadow fold up to the final block `last_block`, and return it.
+    """Continue a shadow fold up to the final block `last_block`.
 
     The result is a new object if the fold had to start again.
     """
@@ -129,13 +135,16 @@ def _advance_shadow_to_block(
 
 @dataclass(frozen=True, slots=True)
 class ShadowStage:
-    """The folder with files of shadow folds, one for each rule set and version of the fold."""
+    """The folder of shadow folds.
+
+    It contains one file for each rule set and version of the fold.
+    """
 
     folder: Path
     reader: EventReader
 
     def load(self, uow: UnitOfWork, rules: Rules, last_block: int) -> ShadowFold:
-        """Return the stored shadow fold, or a new one if no file can be continued.
+        """Load the stored shadow fold, or start a new one if no file can be continued.
 
         A file is ignored if it is damaged, if its block is above `last_block`, or if raw rows up
         to its block may have changed since.
@@ -185,7 +194,7 @@ class ShadowStage:
         write_file_atomically(path, append_digest(msgspec.msgpack.encode(stored_shadow)))
 
     def delete_other_shadow_files(self, rule_sets: Iterable[Rules]) -> None:
-        """Delete the shadow files of all rules except these."""
+        """Delete the shadow files of all other rules."""
         kept_paths = {
             self._build_path(compute_snapshot_version(self.reader, rules)) for rules in rule_sets
         }
@@ -198,7 +207,7 @@ class ShadowStage:
 
 
 def write_file_atomically(path: Path, content: bytes) -> None:
-    """Replace a file atomically, without fsync."""
+    """Replace a file atomically, but without fsync."""
     temporary_path = path.with_suffix(_TEMPORARY_SUFFIX)
     temporary_path.write_bytes(content)
     temporary_path.replace(path)

@@ -1,4 +1,4 @@
-"""Makes snapshots of the state, compares the state with them, and refolds from a snapshot.
+"""Makes snapshots of the state, compares them with the state, and refolds from them.
 
 A snapshot is folded from the raw rows and the previous snapshot. From the state tables it takes
 only tasks that ended long ago, so that it also serves as an independent check of the state. If a
@@ -80,16 +80,16 @@ def make_next_snapshot(
 
 
 def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
-    """Return the first block whose ended tasks are kept in a snapshot."""
+    """Return the first block from which on ended tasks are kept in a snapshot."""
     return uow.logs.find_block_of_nth_last_log(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
 def check_state_sample(archive: EventArchive, node_page: str) -> SampleCheck | None:
-    """Compare a sample of the state at the cursor with a refold from the newest snapshot.
+    """Compare a sample of the current state with a refold from the newest snapshot.
 
-    The sample consists of the nodes and tasks that changed since the snapshot, the nodes whose
-    address begins with `node_page`, the open groups, and the contract's state. Returns None if
-    nothing is indexed.
+    The current state is the state at the cursor. The sample consists of the nodes and tasks that
+    changed since the snapshot, the nodes whose address begins with `node_page`, the open groups,
+    and the contract's state. Returns None if nothing is indexed.
 
     Raises:
         NoNearbySnapshotError: the next snapshots have to be made first.
@@ -166,7 +166,7 @@ def _compare_sample(
 def _index_detector_rows(
     detector: IncidentDetector,
 ) -> tuple[Mapping[Any, Row], Mapping[Any, Row]]:
-    """Return the detector's counts per minute and its open incidents, each by key."""
+    """Return the detector's counts per minute and its open incidents, both by key."""
     minutes = {row.minute: row for row in detector.minutes}
     incidents = {incident.number: incident for incident in detector.open_incidents}
     return _index_rows(minutes, encode_minute_row), _index_rows(incidents, encode_incident_row)
@@ -184,12 +184,13 @@ def refold_from_snapshot(
     last_block: int,
     rebuild_options: RebuildOptions,
 ) -> int | None:
-    """Restore the newest usable snapshot below `last_block`, refold, and return its block.
+    """Restore the newest usable snapshot and refold from it.
 
-    The cursor has to be at `last_block`, in the caller's transaction. Nothing is changed and the
-    result is None if the state is known to differ from the raw rows, or if no snapshot is usable.
-    A snapshot is not usable if it is damaged, or if it was made with other rules or with another
-    version of the fold or the profile.
+    The result is the block of the snapshot, which is below `last_block`. The cursor has to be at
+    `last_block`, in the caller's transaction. Nothing is changed and the result is None if the
+    state is known to differ from the raw rows, or if no snapshot is usable. A snapshot is not
+    usable if it is damaged, or if it was made with other rules or with another version of the fold
+    or the profile.
 
     Raises:
         IncompleteLogsError: raw rows were lost or changed; the transaction has to end.
@@ -207,7 +208,7 @@ def refold_from_snapshot(
 
 
 def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
-    """Return whether the stored state equals a fold of the stored rows by this program.
+    """Return whether this program would fold the stored rows to the stored state.
 
     This matters because a restored snapshot takes the rows of tasks that ended long ago from the
     stored state.

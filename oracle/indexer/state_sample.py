@@ -1,4 +1,4 @@
-"""Stores the result of the newest comparison of the state with a snapshot, and describes it.
+"""Stores and describes the newest comparison of the state with a snapshot.
 
 `status` reads only this result, and imports nothing that makes a snapshot.
 """
@@ -17,9 +17,10 @@ _MAX_LISTED_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """The comparison of a sample of the state at `block` with a refold from a snapshot.
+    """The result of comparing a sample of the state with a refold from a snapshot.
 
-    `differing` lists the rows that differ, by table and key.
+    `block` is the block of the compared state. `differing` lists the rows that differ, by table
+    and key.
     """
 
     block: int
@@ -28,7 +29,10 @@ class SampleCheck:
 
 
 def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
-    """Store the result of the newest comparison, for `status` and the next process."""
+    """Store the result of the newest comparison.
+
+    `status` and the next process use it.
+    """
     sample_result = _SampleResult(
         check.block,
         get_refold_count(uow),
@@ -39,9 +43,9 @@ def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
 
 
 def find_state_mismatch(uow: UnitOfWork) -> str | None:
-    """Describe state rows that differ from a fold of the raw rows, or return None if equal.
+    """Describe the state rows that differ from a fold of the raw rows.
 
-    A comparison from before a rebuild no longer counts.
+    Return None if they are equal. A comparison from before a rebuild no longer counts.
     """
     sample_text = uow.bookmarks.get(_SAMPLE_KEY)
     if sample_text is None:

@@ -1,4 +1,4 @@
-"""Decodes the events of the stored rows, for refolds and as JSON lines for `replay`.
+"""Decodes events from stored rows, for refolds and as JSON lines for `replay`.
 
 See docs/reference/events-and-jsonl.md#the-file-format.
 """
@@ -20,10 +20,11 @@ LOGS_AT_ONCE = 5_000
 
 
 def export_events(uow: UnitOfWork, reader: EventReader, blocks: BlockRange) -> Iterator[str]:
-    """Yield the events of these blocks as JSON lines without line ends, in order of position.
+    """Yield the events of these blocks as JSON lines, in order.
 
-    Only canonical rows are read, all from the snapshot of `uow`, without requests to the chain.
-    Rows that cannot be decoded yield no event.
+    Lines have no line ends, and the order is that of positions. Only canonical rows are read, all
+    from the snapshot of `uow`, without requests to the chain. Rows that cannot be decoded yield no
+    event.
     """
     return format_events(iterate_stored_events(uow, reader, blocks))
 
@@ -31,20 +32,23 @@ def export_events(uow: UnitOfWork, reader: EventReader, blocks: BlockRange) -> I
 def iterate_stored_events(
     uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> Iterator[DomainEvent]:
-    """Yield the events of these blocks in order of position."""
+    """Yield the events of these blocks, ordered by position."""
     for _, _, decoded_events in iterate_decoded_chunks(uow, reader, blocks):
         yield from decoded_events.events
 
 
 def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
-    """Yield each event as a JSON line without its line end."""
+    """Yield each event as a JSON line without a line end."""
     return map(event_to_json, events)
 
 
 def iterate_decoded_chunks(
     uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> Iterator[tuple[BlockRange, int, DecodedEvents]]:
-    """Yield chunks of whole blocks, as block range, number of logs, and events in order."""
+    """Yield chunks of whole blocks with their decoded events.
+
+    Each chunk is its block range, its number of logs, and its events in order.
+    """
     for chunk, logs in _iterate_log_chunks(uow, blocks):
         calls = list(uow.calls.iterate_between(chunk.first, chunk.last))
         decoded_events = reader.decode_rows(logs, calls)

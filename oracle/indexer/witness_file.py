@@ -1,7 +1,8 @@
-"""Exports and imports witness files, with which two readers of a feed build identical reports.
+"""Exports and imports witness files with the times of a feed's rows.
 
-A witness file contains the times that one reader assigned to the feed's rows, as JSON lines with
-`id`, `t` (unix seconds) and `hash`, in order of ids; see docs/explanation/feed.md#witness-files.
+Two readers of a feed need them to build identical reports. A witness file contains the times that
+one reader assigned to the feed's rows, as JSON lines with `id`, `t` (unix seconds) and `hash`, in
+order of ids; see docs/explanation/feed.md#witness-files.
 """
 
 import json
@@ -16,14 +17,14 @@ _HASH_LENGTH = 66
 
 
 def export_witness_lines(uow: UnitOfWork) -> Iterator[str]:
-    """Yield a JSON line for every settled row, without its line end."""
+    """Yield a JSON line for each settled row, without a line end."""
     for row in uow.feed.iterate_settled_rows():
         record = {"id": row.id, "t": row.time, "hash": row.hash}
         yield json.dumps(record, separators=(",", ":"))
 
 
 def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
-    """Import the row times of another reader, and return the number of rows.
+    """Import another reader's row times, and return the number of rows.
 
     Raises:
         InputError: a line is malformed, or rows of this database are already settled, so that
@@ -41,7 +42,7 @@ def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
 
 
 def parse_witness_lines(lines: Iterable[str]) -> list[tuple[int, Hash, int]]:
-    """Return the id, hash and time of each row of a witness file.
+    """Parse the id, hash and time of each row in a witness file.
 
     Raises:
         InputError: a line is malformed.

@@ -1,1 +1,1 @@
-"""Verifies stored rows against other endpoints, finds gaps, and repairs wrong rows."""
+"""Verifies stored rows with other endpoints, finds gaps, and repairs wrong rows."""

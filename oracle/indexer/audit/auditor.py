@@ -1,4 +1,4 @@
-"""Audits final blocks, that is, compares their stored rows with the rows of another provider.
+"""Audits final blocks by comparing their stored rows with another provider's rows.
 
 If only one provider is configured, another one of its endpoints is used. Every final block is
 audited once, or compared with every other provider if receipts prove nothing on this chain. From
@@ -58,12 +58,13 @@ CATCH_UP_INTERVAL = 20
 
 
 class AuditTarget(NamedTuple):
-    """Blocks to audit, the endpoint that served them, and whether they were audited before.
+    """The blocks to audit, and the endpoint that served them.
 
-    `is_suspect` is whether the endpoint that served the blocks was proven wrong. While the blocks
-    are compared with further endpoints, `auditors` are all endpoints requested in this audit. The
-    first of them returned the stored rows, and the last one is being requested. `rewrite_count` is
-    the number of rollbacks and rebuilds before the audit.
+    `is_repeated` is whether the blocks were audited before. `is_suspect` is whether the endpoint
+    that served the blocks was proven wrong. While the blocks are compared with further endpoints,
+    `auditors` are all endpoints requested in this audit. The first of them returned the stored
+    rows, and the last one is being requested. `rewrite_count` is the number of rollbacks and
+    rebuilds before the audit.
     """
 
     blocks: BlockRange
@@ -76,12 +77,13 @@ class AuditTarget(NamedTuple):
 
 @dataclass(slots=True)
 class Auditor:
-    """The state of the audit between ticks; the coverage records which blocks were audited.
+    """The state of the audit between ticks.
 
-    The search for blocks to audit starts at `next_block`. Blocks below it that could not be
-    audited are left to the next process. For blocks from endpoints that were proven wrong, the
-    search starts at `next_suspect_block`. A tick waits at most `wait_seconds` for a response, or
-    without a limit if this is None. If the response arrives later, a later tick takes it.
+    The coverage records which blocks were audited. The search for blocks to audit starts at
+    `next_block`. Blocks below it that could not be audited are left to the next process. For
+    blocks from endpoints that were proven wrong, the search starts at `next_suspect_block`. A tick
+    waits at most `wait_seconds` for a response, or without a limit if this is None. If the
+    response arrives later, a later tick takes it.
     """
 
     window_blocks: int = WINDOW_BLOCKS
@@ -99,13 +101,16 @@ class Auditor:
     _wrong_endpoints: frozenset[str] = frozenset()
 
     def should_run(self, *, is_caught_up: bool) -> bool:
-        """Return whether this tick audits blocks: always at the head, seldom during catch-up."""
+        """Return whether blocks are audited in this tick.
+
+        The audit runs in every tick at the head, but seldom during catch-up.
+        """
         self._tick_count += 1
         return is_caught_up or self._tick_count % CATCH_UP_INTERVAL == 0
 
     @property
     def has_pending_request(self) -> bool:
-        """Whether a request was sent whose response has not been taken yet."""
+        """Whether a request was sent whose response was not taken yet."""
         return self._pending is not None
 
     def start_audit_request(
@@ -117,7 +122,7 @@ class Auditor:
         wait([window_future], self.wait_seconds)
 
     def take_response(self) -> tuple[AuditTarget, BlockWindow | None] | None:
-        """Return the target and the window of the finished request, or None if none has finished.
+        """Return the target and the window of a finished request, or None without one.
 
         The window is None if a further endpoint did not respond.
 
@@ -135,27 +140,30 @@ class Auditor:
             return target, None
 
     def skip_blocks(self, target: AuditTarget, blocks: BlockRange) -> None:
-        """Continue the audit after these blocks of the target, which could not be verified."""
+        """Skip blocks of the target that could not be verified."""
         if target.is_suspect:
             self.next_suspect_block = max(self.next_suspect_block, blocks.last + 1)
         else:
             self.next_block = max(self.next_block, blocks.last + 1)
 
     def set_endpoints_proven_wrong(self, endpoints: Iterable[str]) -> None:
-        """Set the endpoints proven wrong; if they changed, search again from the oldest block."""
+        """Set which endpoints are proven wrong.
+
+        If they changed, the search for blocks starts again from the oldest block.
+        """
         endpoint_names = frozenset(endpoints)
         if endpoint_names != self._wrong_endpoints:
             self._wrong_endpoints, self.next_block, self.next_suspect_block = endpoint_names, 0, 0
 
     def add_to_wrong_row_count(self, endpoint: str, row_count: int) -> int:
-        """Add to an endpoint's count of wrong rows, and return the total in this process."""
+        """Count wrong rows of an endpoint, and return its total in this process."""
         self._wrong_rows_by_endpoint[endpoint] = (
             self._wrong_rows_by_endpoint.get(endpoint, 0) + row_count
         )
         return self._wrong_rows_by_endpoint[endpoint]
 
     def sample_old_window(self, cursor: Cursor, start_block: int) -> BlockRange | None:
-        """Return an old window to audit again if the final block's hash selects one, else None."""
+        """Return an old window to audit again, if the hash of the final block selects one."""
         final_number, final_hash = cursor.final_number, cursor.final_hash
         if final_number is None or final_hash is None or final_number == self._last_sampled_final:
             return None
@@ -171,7 +179,7 @@ class Auditor:
 
 
 def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult | None:
-    """Audit the next window that is due, with an endpoint of another witness.
+    """Audit the next window that is due with an endpoint of another witness.
 
     Return None if no window is due, if no witness can audit it, or if the response is pending.
 
@@ -222,7 +230,7 @@ def _build_request(chain: ChainSource, target: AuditTarget) -> Callable[[], Bloc
 def _compare_with_further_endpoint(
     context: RepairContext, auditor: Auditor, target: AuditTarget, window: BlockWindow | None
 ) -> AuditResult:
-    """Compare a window of a third or later witness with rows that two witnesses returned.
+    """Compare the window of a further witness with rows that two witnesses returned.
 
     A difference is a dispute, because no receipts prove which side is right. No row is added or
     removed, because two witnesses agree on the stored rows. Another hash of a block that is not
@@ -262,7 +270,10 @@ def _compare_rows_and_hash(
     window: BlockWindow,
     hash_conflict: tuple[int, str] | None,
 ) -> AuditResult:
-    """Return the audit with the differences of a window that no operator has accepted."""
+    """Compare a window with the database, and return the audit with all differences found.
+
+    Differences that an operator has accepted are left out.
+    """
     with context.store.read_transaction() as uow:
         row_diff = compare_window_with_database(uow, window)
         accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff, hash_conflict)
@@ -280,7 +291,10 @@ def _compare_rows_and_hash(
 def _is_final_for(
     context: RepairContext, endpoint: str, block_number: int, block_hash: str
 ) -> bool:
-    """Return whether the endpoint returns this block again, deep enough below its head."""
+    """Return whether the block is final according to the endpoint.
+
+    The endpoint must return the block again, deep enough below its head.
+    """
     witnesses = context.chain.fetch_witnesses(block_number)
     return any(
         witness.block is not None
@@ -292,7 +306,7 @@ def _is_final_for(
 
 
 def _start_further_request(chain: ChainSource, auditor: Auditor, target: AuditTarget) -> bool:
-    """Request the target from a witness that was not requested yet; return False if none is left.
+    """Request the target from a further witness, or return False if none is left.
 
     If receipts can prove which of two endpoints is right, two agreeing endpoints are enough. An
     endpoint that has just failed is left out, because one that hangs would delay every window.
@@ -387,7 +401,7 @@ def _compare_blocks(
 def _find_suspect_target(
     uow: UnitOfWork, folder: EventFolder, auditor: Auditor
 ) -> AuditTarget | None:
-    """Return the oldest blocks that only an endpoint proven wrong has served, or None.
+    """Return the oldest blocks that only an endpoint proven wrong has served, if any.
 
     These blocks are audited even if the range is short and can still grow, because no report or
     kickout may depend on them before their audit.
@@ -412,7 +426,10 @@ def _find_suspect_target(
 def _find_next_audit_target(
     uow: UnitOfWork, folder: EventFolder, auditor: Auditor
 ) -> AuditTarget | None:
-    """Return the next final blocks to audit, an old window to audit again, or None."""
+    """Return the blocks to audit next, or None if there are none.
+
+    They are the next final blocks, or an old window to audit again.
+    """
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None or cursor.final_number is None:
@@ -447,7 +464,7 @@ def _find_next_audit_target(
 
 
 def _penalize_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult) -> None:
-    """Deprioritise or quarantine the endpoint that was wrong, and count its wrong rows."""
+    """Deprioritise or quarantine an endpoint that was wrong, and count its wrong rows."""
     if not audit.at_fault:
         return
     difference = audit.difference

@@ -1,4 +1,4 @@
-"""Compares the state with the contracts' own counters, at the newest indexed block.
+"""Compares the state with the contracts' own counters at the newest indexed block.
 
 The database contains only the state of this block (docs/explanation/reorgs.md#one-transaction).
 The counters are compared only near the head, where every endpoint has the state of the contracts.
@@ -20,7 +20,10 @@ MAX_HEAD_DISTANCE = 64
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """The counters at a block by name, as counted in the index and as read from the contracts."""
+    """The counters at a block as counted in the index and as read from the contracts.
+
+    Both are by name.
+    """
 
     block: int
     stored_counts: dict[str, int]
@@ -28,7 +31,7 @@ class CounterComparison:
 
     @property
     def differing_counters(self) -> dict[str, tuple[int, int]]:
-        """Return (stored, on chain) for the counters that differ."""
+        """The counters that differ, each as (stored, on chain)."""
         return {
             name: (self.stored_counts[name], count)
             for name, count in self.chain_counts.items()
@@ -38,14 +41,20 @@ class CounterComparison:
 
 @dataclass(slots=True)
 class CounterQuery:
-    """A read of the contracts' counters in the background, and the index's counts at its block."""
+    """A background read of the contracts' counters.
+
+    `stored_counts` are the counts of the index at the same block.
+    """
 
     background_call: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
     block: int = 0
     stored_counts: dict[str, int] = field(default_factory=dict)
 
     def start(self, chain: ChainSource, store: Store, heads: Heads) -> None:
-        """If the index is near the head, keep its counts and start to read the contracts."""
+        """Start to read the contracts' counters if the index is near the head.
+
+        The counts of the index at this block are kept.
+        """
         with store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
@@ -61,10 +70,10 @@ class CounterQuery:
 def compare_contract_counters(
     chain: ChainSource, store: Store, heads: Heads, query: CounterQuery | None = None
 ) -> CounterComparison | None:
-    """Compare all counters of the profile's contracts; return None if there is no result.
+    """Compare all counters of the profile's contracts with the index.
 
-    If `query` does not finish within its wait time, a later call returns the comparison. Without a
-    `query` the call waits for the result.
+    Return None if there is no result yet. If `query` does not finish within its wait time, a later
+    call returns the comparison. Without a `query` the call waits for the result.
 
     Raises:
         TransientError: no endpoint responds, or the block has left the chain.
@@ -85,7 +94,7 @@ def compare_contract_counters(
 
 
 def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
-    """Return the index's counts, under the counter names of oracle/chain/contract_checks.py."""
+    """Count the rows in the index, by the counter names of oracle/chain/contract_checks.py."""
     member_count = sum(
         count
         for (membership, _, _), count in uow.nodes.count_by_state().items()

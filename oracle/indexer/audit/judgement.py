@@ -40,7 +40,7 @@ SelectorsByContract = Mapping[Address, frozenset[str]]
 def is_served_data_wrong(
     window: BlockWindow, logs: Iterable[Log], calls: Iterable[Call], selectors: SelectorsByContract
 ) -> bool:
-    """Return whether an endpoint's logs and calls of a proven block contradict the proof.
+    """Return whether an endpoint's logs and calls contradict the proof of their block.
 
     The proof in `window` covers neither the positions of logs, nor calls that were read without
     the whole block.
@@ -54,7 +54,7 @@ def is_served_data_wrong(
 def is_stored_data_wrong(
     uow: UnitOfWork, folder: EventFolder, block_number: int, window: BlockWindow
 ) -> bool:
-    """Return whether the stored rows of a block contradict its proof in this window."""
+    """Return whether the stored rows of a block contradict the proof in this window."""
     logs = uow.logs.iterate_between(block_number, block_number)
     calls = uow.calls.iterate_between(block_number, block_number)
     proven_window = BlockWindow(
@@ -69,7 +69,10 @@ def is_stored_data_wrong(
 
 
 def describe_wrong_blocks(blocks: Sequence[int]) -> str:
-    """Return a description of wrongly served blocks, or an empty string for no blocks."""
+    """Describe the blocks that an endpoint served wrongly.
+
+    The result is empty without such blocks.
+    """
     if not blocks:
         return ""
     remaining_text = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
@@ -79,7 +82,7 @@ def describe_wrong_blocks(blocks: Sequence[int]) -> str:
 def record_endpoints_proven_wrong(
     chain: ChainSource, store: Store, rebuild_options: RebuildOptions
 ) -> list[str]:
-    """Store the endpoints that were proven wrong by reads; return those not stored before."""
+    """Store which endpoints reads have proven wrong, and return those that are new."""
     reason_by_endpoint = chain.get_proven_wrong_endpoints()
     if not reason_by_endpoint:
         return []
@@ -110,7 +113,7 @@ _MAX_PROOFS = 50
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The result of auditing one window with a second endpoint.
+    """The result of auditing a window with a second endpoint.
 
     `source_endpoint` served the stored rows, and `auditor` is the endpoint that they were compared
     with. `at_fault` is the endpoint that was found wrong, or None if there is no difference or no
@@ -137,12 +140,15 @@ class AuditResult:
 
     @property
     def has_difference(self) -> bool:
-        """Whether rows or the hash of a block differ."""
+        """Whether the rows or the hash of a block differ."""
         return bool(self.difference) or self.hash_conflict is not None
 
     @property
     def outcome(self) -> str:
-        """The outcome: equal, accepted, repaired, denied (the auditor was wrong) or unproven."""
+        """The outcome of the audit as a word.
+
+        It is `equal`, `accepted`, `repaired`, `denied` (the auditor was wrong) or `unproven`.
+        """
         if not self.has_difference:
             return "accepted" if self.accepted_blocks else "equal"
         if self.repaired is not None:
@@ -151,7 +157,7 @@ class AuditResult:
 
 
 def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> AuditResult:
-    """Determine which side is right about each differing block, and repair the rows."""
+    """Determine which side is right about each disputed block, and repair the rows."""
     chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
     audit = _limit_audit_to_provable_blocks(chain, audit)
     window_by_block = _fetch_block_proofs(chain, audit)
@@ -213,7 +219,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
 def _recheck_auditor(
     context: RepairContext, audit: AuditResult, window_by_block: Mapping[int, BlockWindow]
 ) -> str:
-    """Request a proven block from the auditing endpoint again, and describe any wrong data.
+    """Request a proven block again from the auditor, and describe any wrong data.
 
     A first response may be wrong because it was truncated, or because the endpoint lags behind.
     Therefore the auditor counts as proven wrong only if it returns wrong data a second time, for a
@@ -258,7 +264,10 @@ def _limit_audit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> A
 
 
 def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, BlockWindow]:
-    """Return the differing blocks, each proven by receipts from any endpoint that can prove it."""
+    """Fetch proofs of the differing blocks by receipts, from any endpoint that can prove them.
+
+    Blocks that no endpoint can prove are left out.
+    """
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
     window_by_block = {

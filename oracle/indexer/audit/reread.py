@@ -1,9 +1,10 @@
-"""Rereads blocks whose verification level is below the level that settings and chain allow.
+"""Rereads blocks whose verification level can be raised.
 
-The headers of a chain serve as proofs only after samples of them were checked (calibration).
-Blocks that were read before, or by an older version of the program, were returned by one endpoint
-without a proof. The coverage lists these blocks. They are reread in ascending order, and no report
-depends on such a block before it was reread. See docs/explanation/verification.md#calibration.
+Their level is below the level that settings and chain allow. The headers of a chain serve as
+proofs only after samples of them were checked (calibration). Blocks that were read before, or by
+an older version of the program, were returned by one endpoint without a proof. The coverage lists
+these blocks. They are reread in ascending order, and no report depends on such a block before it
+was reread. See docs/explanation/verification.md#calibration.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 @dataclass(frozen=True, slots=True)
 class RereadResult:
-    """The result of rereading `blocks`.
+    """The result of rereading blocks.
 
     `row_count` is the number of rows that differed, and `blocks_left` the number of blocks that
     are still to be reread. `repaired` is None if no row had to be repaired.
@@ -52,10 +53,11 @@ class RereadResult:
 
 @dataclass(slots=True)
 class Rereader:
-    """The state of rereading between ticks; the coverage lists the blocks to reread.
+    """The state of rereading between ticks.
 
-    The search for blocks starts at `next_block`. Blocks below it whose level could not be raised
-    are left to the next process. The search restarts if the level that can be reached has changed.
+    The coverage shows which blocks are to be reread. The search for blocks starts at `next_block`.
+    Blocks below it whose level could not be raised are left to the next process. The search
+    restarts if the level that can be reached has changed.
     """
 
     next_block: int = 0
@@ -64,7 +66,7 @@ class Rereader:
     def find_span_to_reread(
         self, chain: ChainSource, uow: UnitOfWork, folder: EventFolder
     ) -> CoverageInterval | None:
-        """Return the lowest blocks to reread, or None."""
+        """Return the lowest blocks that are to be reread, or None if there are none."""
         level = chain.get_history_level()
         cursor = uow.cursor.get()
         if level != self.level:
@@ -94,7 +96,7 @@ class Rereader:
 
 
 def reread_next_window(context: RepairContext, rereader: Rereader) -> RereadResult | None:
-    """Reread the next blocks below the reachable level, or return None if there are none.
+    """Reread the next blocks whose level can be raised, or return None if there are none.
 
     Rows that an endpoint had left out, invented or changed are repaired, and that endpoint is
     deprioritised.
@@ -143,7 +145,7 @@ def _read_window(context: RepairContext, blocks: BlockRange) -> BlockWindow:
 
 
 def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult | None:
-    """Fetch proofs of the differing blocks and repair rows; return None if no row changed."""
+    """Prove the differing blocks and repair their rows, or return None if no row changed."""
     blocks = BlockRange(difference.block_numbers[0], difference.block_numbers[-1])
     with context.store.read_transaction() as uow:
         intervals = uow.coverage.list_intervals(context.folder.scope.id, blocks.first, blocks.last)

@@ -1,4 +1,4 @@
-"""Reads blocks again at a given verification level, and compares them with the stored rows.
+"""Reads blocks again at a given level of verification, and compares the stored rows.
 
 The level of equal blocks is recorded. A run can be interrupted and continued, because its progress
 is stored in the database. Differences are checked twice before they are reported. See
@@ -43,11 +43,12 @@ MIN_SPAN_BLOCKS = 25
 
 @dataclass(slots=True)
 class VerifyResult:
-    """The result of a run: the lowest level reached, the endpoints used, and the differences.
+    """The result of a verification run.
 
-    `resumed_at` is the block from which an earlier run was continued, or None for a new run.
-    `repaired` is None if no row was repaired. `unrepaired_count` is the number of rows that still
-    differ, because there is no proof that the stored rows are wrong.
+    It has the lowest level reached, the endpoints used, and the differences. `resumed_at` is the
+    block from which an earlier run was continued, or None for a new run. `repaired` is None if no
+    row was repaired. `unrepaired_count` is the number of rows that still differ, because there is
+    no proof that the stored rows are wrong.
     """
 
     blocks: BlockRange
@@ -61,7 +62,7 @@ class VerifyResult:
 
 @dataclass(slots=True)
 class _RunProgress:
-    """The progress of a run, which is stored in the database after each chunk."""
+    """The progress of a run, stored in the database after each chunk."""
 
     next: int
     reached: int = VerificationLevel.PROVEN.value
@@ -85,11 +86,11 @@ def reverify_blocks(
     *,
     repair: bool = False,
 ) -> VerifyResult:
-    """Read the blocks again and compare them; raise the coverage level of equal blocks.
+    """Read blocks again, and compare them with the stored rows.
 
-    `level` is the level to reach. `endpoint` is the name of the endpoint to read from, or None for
-    any usable endpoint. `repair` is whether rows are repaired where possible, followed by a
-    refold. A dry run writes nothing and needs no lease.
+    The coverage level of equal blocks is raised. `level` is the level to reach. `endpoint` is the
+    name of the endpoint to read from, or None for any usable endpoint. `repair` is whether rows
+    are repaired where possible, followed by a refold. A dry run writes nothing and needs no lease.
 
     Raises:
         InputError: the range exceeds the indexed blocks, or there is no endpoint of that name.
@@ -119,7 +120,7 @@ def reverify_blocks(
 def reverify_and_repair(
     context: RepairContext, blocks: BlockRange, level: VerificationLevel
 ) -> VerifyResult:
-    """Reverify blocks in the daemon, and repair the rows that differ.
+    """Reverify blocks in the daemon, and repair rows that differ.
 
     If one endpoint returns another final block, the daemon does not stop, because `finality_halt`
     compares all endpoints.
@@ -149,7 +150,7 @@ class _ReverifyRun:
         return f"verify {blocks.first} {blocks.last} {level} {self.endpoint or ''}"
 
     def load_progress(self) -> tuple[_RunProgress, int | None]:
-        """Return the progress to start from, and the block at which an earlier run is resumed.
+        """Return the progress of an earlier run and the block at which it is resumed.
 
         The second value is None for a new run.
         """
@@ -167,7 +168,7 @@ class _ReverifyRun:
         return progress, progress.next
 
     def read_windows(self, progress: _RunProgress) -> Iterator[BlockWindow]:
-        """Yield the remaining windows; a window is read after the previous one was recorded."""
+        """Yield the remaining windows, each read after the previous one was recorded."""
         last_block = self.blocks.last
         while progress.next <= last_block:
             remaining_range = BlockRange(progress.next, last_block)
@@ -189,7 +190,10 @@ class _ReverifyRun:
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
     def recheck_unequal_windows(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
-        """Read all differing windows again; return the remaining differences and their windows."""
+        """Read all differing windows again.
+
+        Return the remaining differences and their windows.
+        """
         total_row_diff = RowDiff()
         unequal_windows = []
         for first, last in progress.unequal:
@@ -212,7 +216,7 @@ class _ReverifyRun:
     def repair_rows(
         self, difference: RowDiff, unequal_windows: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
-        """Repair rows where possible, and refold in the same transaction.
+        """Repair rows where possible, and refold them in the same transaction.
 
         Return the result of the refold, or None if no row was repaired, and the number of rows
         that still differ.
@@ -250,7 +254,7 @@ class _ReverifyRun:
     def _quarantine_wrong_endpoints(
         self, uow: UnitOfWork, window: BlockWindow, final_number: int
     ) -> None:
-        """Quarantine the endpoints that served rows of final blocks which are proven wrong."""
+        """Quarantine the endpoints whose rows of final blocks are proven wrong."""
         for block_number in sorted(_get_proven_block_numbers(window)):
             if block_number > final_number or not is_stored_data_wrong(
                 uow, self.context.folder, block_number, window

@@ -1,4 +1,4 @@
-"""Compares the rows that an endpoint returns with the stored rows, and repairs the stored rows.
+"""Compares an endpoint's rows with the stored rows, and repairs the stored rows.
 
 A repair inserts rows that an endpoint had left out, removes rows that it had invented, replaces
 rows that it had changed, and then refolds the state. The caller decides which side is right; data
@@ -31,10 +31,11 @@ _MISSING_BLOCK = Hash("not there")
 
 @dataclass(slots=True)
 class RowDiff:
-    """The differences between an endpoint's rows and the stored rows; falsy if there are none.
+    """The differences between an endpoint's rows and the stored rows.
 
-    `missing` rows are only at the endpoint, and `extra` rows only in the database. `changed` rows
-    are stored with other contents; they are listed in the endpoint's version.
+    It is false if there are none. `missing` rows are only at the endpoint, and `extra` rows only
+    in the database. `changed` rows are stored with other contents; they are listed in the
+    endpoint's version.
     """
 
     missing_logs: list[Log] = field(default_factory=list)
@@ -49,17 +50,17 @@ class RowDiff:
 
     @property
     def missing_rows(self) -> list[Log | Call]:
-        """Rows that only the endpoint has."""
+        """The rows that only the endpoint has."""
         return [*self.missing_logs, *self.missing_calls]
 
     @property
     def extra_rows(self) -> list[Log | Call]:
-        """Rows that only the database has."""
+        """The rows that only the database has."""
         return [*self.extra_logs, *self.extra_calls]
 
     @property
     def changed_rows(self) -> list[Log | Call]:
-        """Rows that are stored with other contents, in the endpoint's version."""
+        """The endpoint's version of rows that are stored with other contents."""
         return [*self.changed_logs, *self.changed_calls]
 
     @property
@@ -69,7 +70,7 @@ class RowDiff:
 
     @property
     def block_numbers(self) -> list[int]:
-        """The numbers of the blocks with differing rows, ascending."""
+        """The numbers of the blocks with differing rows, in ascending order."""
         return sorted({row.block for rows in self._get_row_lists() for row in rows})
 
     def merge(self, other: "RowDiff") -> None:
@@ -82,7 +83,7 @@ class RowDiff:
         self.changed_calls += other.changed_calls
 
     def select_blocks(self, is_selected: Callable[[int], bool]) -> "RowDiff":
-        """Return the differences of the blocks whose numbers are selected."""
+        """Return the differences in the blocks whose numbers are selected."""
         return RowDiff(
             [log for log in self.missing_logs if is_selected(log.block)],
             [call for call in self.missing_calls if is_selected(call.block)],
@@ -104,7 +105,7 @@ class RowDiff:
 
 
 def compare_window_with_database(uow: UnitOfWork, window: BlockWindow) -> RowDiff:
-    """Compare a window with the canonical rows of its blocks, in every stored field."""
+    """Compare a window with the canonical stored rows of its blocks, field by field."""
     first_block, last_block = window.range.first, window.range.last
     stored_logs = {
         _build_log_key(log): log for log in uow.logs.iterate_between(first_block, last_block)
@@ -129,7 +130,7 @@ def compare_window_with_database(uow: UnitOfWork, window: BlockWindow) -> RowDif
 
 
 def check_window_on_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
-    """Check that the window's block hashes equal the stored hashes.
+    """Check that the block hashes of a window equal the stored hashes.
 
     Otherwise rows of another fork could be inserted.
 
@@ -154,7 +155,7 @@ def check_window_on_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWin
 
 
 def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
-    """Return the lowest block whose hash differs between window and database, or None."""
+    """Return the lowest block whose hash in the window differs from the database, if any."""
     stored_hashes, served_hashes = _load_block_hashes(uow, window)
     return min(
         (
@@ -175,7 +176,7 @@ def get_served_hashes(window: BlockWindow) -> dict[int, Hash]:
 def _load_block_hashes(
     uow: UnitOfWork, window: BlockWindow
 ) -> tuple[dict[int, Hash], dict[int, Hash]]:
-    """Return the stored block hashes and the served block hashes, by block number.
+    """Return the stored and the served block hashes, each by block number.
 
     If a window contains all headers of its range, a height without a header has no block.
     """
@@ -195,7 +196,7 @@ def _load_block_hashes(
 def check_endpoint_on_same_chain(
     chain: ChainSource, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
-    """Check that an endpoint's window is on the indexed chain, and raise a transient error if not.
+    """Check that an endpoint's window is on the indexed chain.
 
     If one endpoint returns another final block, the daemon does not stop, because `finality_halt`
     compares all endpoints.
@@ -231,7 +232,9 @@ def _build_call_key(call: Call) -> tuple[int, int, Hash]:
 
 
 def require_cursor(uow: UnitOfWork) -> Cursor:
-    """Return the cursor, or raise an error if the index was emptied during this run.
+    """Return the cursor, which must exist.
+
+    It is missing if the index was emptied during this run.
 
     Raises:
         TransientError: the index has become empty.
@@ -243,7 +246,7 @@ def require_cursor(uow: UnitOfWork) -> Cursor:
 
 
 def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> Cursor:
-    """Return the cursor, or raise an error unless all of `blocks` are indexed.
+    """Return the cursor, after checking that all of `blocks` are indexed.
 
     Raises:
         InputError: some blocks are not indexed; the message contains `action` (a verb) and the
@@ -263,7 +266,7 @@ def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> 
 
 @dataclass(frozen=True, slots=True)
 class RepairContext:
-    """The objects that audits and repairs of stored rows need."""
+    """What audits and repairs of stored rows need."""
 
     chain: ChainSource
     store: Store
@@ -276,7 +279,7 @@ def select_rows_to_repair(
     served_proven_blocks: Collection[int],
     stored_proven_blocks: Collection[int],
 ) -> RowDiff:
-    """Return the differing rows that are to be repaired.
+    """Return those of the differing rows that are to be repaired.
 
     `served_proven_blocks` are blocks for which the endpoint's rows are proven; they are repaired
     completely. `stored_proven_blocks` are blocks for which the stored rows are proven; they are
@@ -309,9 +312,10 @@ def repair_blocks(
     rebuild_options: RebuildOptions,
     verified_blocks: BlockRange | None = None,
 ) -> RebuildResult:
-    """Write the repaired rows and refold up to the cursor, in the caller's transaction.
+    """Write the repaired rows, and refold them up to the cursor in the same transaction.
 
-    `verified_blocks` are blocks that equal the chain once these rows are written.
+    The caller opens the transaction. `verified_blocks` are blocks that equal the chain once these
+    rows are written.
 
     Raises:
         FatalError: the header of the cursor's block is missing.
@@ -333,7 +337,7 @@ def repair_blocks(
 
 
 def find_proven_blocks(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
-    """Return the blocks of a range that were recorded as proven by their receipts."""
+    """Return the blocks of a range whose receipts have proven them, as recorded."""
     level_by_block = uow.verified_blocks.get_level_by_number(blocks.first, blocks.last)
     proven_blocks = {
         number for number, level in level_by_block.items() if level >= VerificationLevel.PROVEN

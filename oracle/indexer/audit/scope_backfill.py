@@ -1,8 +1,9 @@
-"""Adapts a database to a new configuration or a new program version, before indexing continues.
+"""Reads missing blocks or refolds after a change of configuration or version.
 
-If contracts, events or calls were added, old blocks are read again for these only. When all
-missing rows are stored, everything is refolded in order. A state that another version of the
-program folded is refolded as well, without requests to the chain.
+This happens before indexing continues. If contracts, events or calls were added, old blocks are
+read again for these only. When all missing rows are stored, everything is refolded in order. A
+state that another version of the program folded is refolded as well, without requests to the
+chain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +33,10 @@ CHUNK = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ScopeBackfillResult:
-    """The result of one step: `blocks` were read for new scopes, or everything was refolded.
+    """The result of one backfill step.
 
-    `reason` is why this was necessary. `blocks_left` is the number of blocks that are still to be
-    read.
+    Either `blocks` were read for new scopes, or everything was refolded. `reason` is why this was
+    necessary. `blocks_left` is the number of blocks that are still to be read.
     """
 
     reason: str
@@ -47,13 +48,19 @@ class ScopeBackfillResult:
 
 @dataclass(slots=True)
 class ScopeBackfill:
-    """The state between steps; `is_complete` is set once no block is left to read."""
+    """The state of the backfill between steps.
+
+    `is_complete` is set once no block is left to read.
+    """
 
     is_complete: bool = False
     _chain_by_scope: dict[IngestScope, ChainSource] = field(default_factory=dict)
 
     def get_narrowed_chain(self, chain: ChainSource, scope: IngestScope) -> ChainSource:
-        """Return a chain source that reads only this scope; it may read ahead between steps."""
+        """Return a chain source that reads only this scope.
+
+        It may read ahead between steps.
+        """
         if scope not in self._chain_by_scope:
             self._chain_by_scope[scope] = chain.restrict_to_scope(scope)
         return self._chain_by_scope[scope]
@@ -124,10 +131,10 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
 def find_missing_scopes(
     required_scope: IngestScope, read_scope: IngestScope
 ) -> tuple[IngestScope, ...]:
-    """Return the scopes that `required_scope` needs in addition to `read_scope`.
+    """Return the scopes that have to be read in addition to `read_scope`.
 
-    Contracts that are new or that have new calls are read with all events. Other contracts are
-    read with the new events only.
+    Together they cover `required_scope`. Contracts that are new or that have new calls are read
+    with all events. Other contracts are read with the new events only.
     """
     new_calls = set(required_scope.selectors) - set(read_scope.selectors)
     new_addresses = set(required_scope.addresses) - set(read_scope.addresses)
@@ -154,7 +161,10 @@ def find_missing_scopes(
 def _fill_gap(
     context: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> ScopeBackfillResult:
-    """Read and store one part of the missing rows, which are folded once all are stored."""
+    """Read and store one part of the missing rows.
+
+    The rows are folded once all are stored.
+    """
     windows = list(_read_windows(context.chain, scope_backfill, gap))
     last_block = min((window.range.last for window in windows), default=gap.blocks.last)
     blocks = BlockRange(gap.blocks.first, last_block)
@@ -183,7 +193,7 @@ def _fill_gap(
 def _read_windows(
     chain: ChainSource, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
-    """Yield a window for each missing scope; all windows begin at the same block.
+    """Yield a window for each missing scope, all from the same first block.
 
     No window is requested beyond the end of the previous windows.
     """
@@ -202,7 +212,10 @@ def _read_windows(
 def _merge_window_coverage(
     gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]
 ) -> CoverageInterval:
-    """Return the coverage of blocks that were read in parts, with the lowest level of any part."""
+    """Return the coverage of blocks that were read in parts.
+
+    The level is the lowest of any part.
+    """
     old_levels = (
         [] if gap.old_coverage is None else [(gap.old_coverage.level, gap.old_coverage.endpoint)]
     )

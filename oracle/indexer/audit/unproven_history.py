@@ -1,4 +1,4 @@
-"""Reports unproven blocks of history: disputed blocks, and blocks below the required level.
+"""Reports blocks of history that are disputed or below the required level.
 
 Blocks are disputed if two endpoints differ about them, and no proof shows which endpoint is right.
 The stored rows of these blocks come from one endpoint, and another endpoint contradicts them. The
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def describe_unproven_history(
     source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
 ) -> str | None:
-    """Describe the unproven blocks and how to prove them, or return None if there are none.
+    """Describe the unproven blocks and how to prove them, or return None without any.
 
     Up to `max_unaudited` blocks that wait for the audit are not reported, provided that a second
     witness can audit them.
@@ -86,7 +86,7 @@ class DisputedBlock(msgspec.Struct, frozen=True):
 
 
 class Dispute(msgspec.Struct, frozen=True):
-    """The endpoints of both sides, and the disputed blocks by number."""
+    """The disputed blocks by number, and the endpoints of both sides."""
 
     giver: str
     auditor: str
@@ -94,7 +94,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """A description of the dispute, and how to end it."""
+        """A description of the dispute and of how to end it."""
         first, last = min(self.blocks), max(self.blocks)
         rows = sum(block.rows for block in self.blocks.values())
         subject = f"{rows} rows" if rows else "the block hash"
@@ -107,15 +107,19 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: "AuditResult", difference: "RowDiff") -> Dispute:
-    """Return the dispute that an audit found, given all differing rows before any repair."""
+    """Build the dispute that an audit found.
+
+    `difference` contains all differing rows before any repair.
+    """
     digests = _compute_block_digests(difference, audit.hash_conflict)
     return Dispute(audit.source_endpoint, audit.auditor, digests)
 
 
 def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
-    """Store a dispute, without the differences that an operator has accepted.
+    """Store a dispute.
 
-    A stored dispute of the same endpoints about overlapping blocks is extended.
+    Differences that an operator has accepted are left out. A stored dispute of the same endpoints
+    about overlapping blocks is extended.
     """
     accepted_digests = _load_accepted_digests(uow, dispute.auditor)
     blocks = {
@@ -137,7 +141,7 @@ def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
 
 
 def load_disputes(uow: UnitOfWork) -> list[Dispute]:
-    """Return the open disputes, one for each pair of endpoints, in order of blocks."""
+    """Return the open disputes by block, one for each pair of endpoints."""
     blocks_by_pair: dict[tuple[str, str], dict[int, DisputedBlock]] = {}
     for dispute in _load_stored_disputes(uow):
         pair = dispute.giver, dispute.auditor
@@ -148,10 +152,10 @@ def load_disputes(uow: UnitOfWork) -> list[Dispute]:
 def accept_disputed_blocks(
     uow: UnitOfWork, blocks: BlockRange, trusted_endpoints: Collection[str]
 ) -> None:
-    """End the disputes about these blocks, whose stored rows equal those of trusted endpoints.
+    """End the disputes about these blocks.
 
-    The differences are stored as accepted, so that an audit does not report them again. Another
-    difference of the same blocks is reported.
+    Their stored rows equal those of trusted endpoints. The differences are stored as accepted, so
+    that an audit does not report them again. Another difference of the same blocks is reported.
     """
     for dispute in _load_stored_disputes(uow):
         accepted_blocks = {
@@ -182,7 +186,7 @@ def find_accepted_blocks(
     difference: "RowDiff",
     hash_conflict: tuple[int, str] | None = None,
 ) -> set[int]:
-    """Return the blocks whose differences from this endpoint an operator has accepted."""
+    """Return the blocks where an operator has accepted the differences from this endpoint."""
     accepted_digests = _load_accepted_digests(uow, endpoint)
     return {
         number

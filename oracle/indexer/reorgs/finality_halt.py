@@ -37,7 +37,7 @@ CLEARED_BY_PROOF = "proof"
 
 @dataclass(frozen=True, slots=True)
 class HaltChanged:
-    """A halt that was started or cleared, and the reason."""
+    """A halt that was started or cleared, with the reason."""
 
     name: str
     is_active: bool
@@ -45,7 +45,7 @@ class HaltChanged:
 
 
 def init_halt_metric(store: Store) -> str | None:
-    """Set the metric of the halt at the start of a process.
+    """Set the metric of the halt when a process starts.
 
     Returns the reason of an active halt, or None if no halt is active.
     """
@@ -57,7 +57,7 @@ def init_halt_metric(store: Store) -> str | None:
 
 
 def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
-    """Compare the indexed final block with all endpoints, and act if an endpoint differs.
+    """Compare the indexed final block with all endpoints, and act on a difference.
 
     Slow endpoints are not queried; their final block is compared when they confirm a block.
 
@@ -138,11 +138,9 @@ def judge_final_block(
 
 
 def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
-    """Clear the halt if two endpoints return the final block and none returns another block.
+    """Clear the halt if the endpoints confirm the final block again.
 
-    If there is only one provider, its endpoints have to return the block repeatedly, as often as
-    they had to return another block before the halt. `now` is the block time in unix seconds.
-    Returns None if the halt stays active.
+    Two endpoints must return the final block, and none another block.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -170,7 +168,7 @@ def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | 
 
 
 def clear_stored_halt(uow: UnitOfWork, name: str, clear_record: HaltClearRecord) -> bool:
-    """Clear a halt; return False if it was not active."""
+    """Clear a halt, or return False if it was not active."""
     was_active = uow.halts.clear(name, clear_record)
     if name == FINALITY_VIOLATION:
         indexer_metrics.FINALITY_VIOLATION.set(0)
@@ -183,7 +181,7 @@ def _is_final_block_confirmed(
     hash_by_endpoint: Mapping[str, Hash],
     pause_seconds: float,
 ) -> bool:
-    """Return whether enough endpoints have the final block, and none has another block."""
+    """Return whether enough endpoints have the final block, and none has another one."""
     fork_evidence = fork_context.fork_watch.final
     if cursor.final_number is None or cursor.final_hash is None:
         return False

@@ -1,4 +1,4 @@
-"""Determines whether an indexed block has left the chain, without trusting a single endpoint.
+"""Determines whether an indexed block has left the chain, without trusting one endpoint.
 
 If an endpoint returns another block than the indexed one, usually the endpoint is faulty and there
 is no reorg. Therefore a second endpoint has to confirm the other block. If there is no second
@@ -33,7 +33,10 @@ MAX_DISPUTE_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
-    """Two providers contradict an endpoint, which was deprioritised; a retry uses the others."""
+    """Raised after an endpoint was contradicted by two providers and deprioritised.
+
+    A retry uses the other endpoints.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class ForkClaim:
 
 
 class ForkVerdict(Enum):
-    """The verdict on an indexed block: orphaned, still canonical, or undecided."""
+    """The verdict about an indexed block, which is orphaned, still canonical, or undecided."""
 
     ORPHANED = auto()
     CANONICAL = auto()
@@ -80,7 +83,10 @@ class ForkJudgement:
 
     @property
     def outvoted_endpoints(self) -> tuple[str, ...]:
-        """The endpoints that were outvoted, except an endpoint that only contradicts itself."""
+        """The endpoints that were outvoted.
+
+        An endpoint that only contradicts itself is left out.
+        """
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
         if set(self.supporting_endpoints) - self.hash_by_denier.keys():
@@ -90,9 +96,9 @@ class ForkJudgement:
 
 @dataclass(slots=True)
 class ForkEvidence:
-    """The repeated fork reports of a single endpoint; a restart discards them.
+    """Repeated fork reports of a single endpoint.
 
-    Times are in seconds of the same clock as `now`.
+    A restart discards them. Times are in seconds of the same clock as `now`.
     """
 
     _key: tuple[int, Hash, frozenset[Hash]] | None = None
@@ -100,17 +106,20 @@ class ForkEvidence:
     _next_poll_at: float = field(default=0.0)
 
     def get_seconds_until_poll(self, now: float) -> float:
-        """Return the seconds until the next poll, or 0 if it is due or no report is pending."""
+        """Return the seconds until the next poll.
+
+        The result is 0 if the poll is due or no report is pending.
+        """
         return 0.0 if self._key is None else max(0.0, self._next_poll_at - now)
 
     def is_pending(self) -> bool:
-        """Return whether a report of a single endpoint still has to be repeated."""
+        """Return whether a single endpoint still has to repeat its report."""
         return self._key is not None
 
     def record_fork_report(
         self, key: tuple[int, Hash, frozenset[Hash]], now: float, pause_seconds: float
     ) -> bool:
-        """Record a report of a fork, and return whether it was repeated often enough.
+        """Record a fork report, and return whether it was repeated often enough.
 
         `key` identifies the content of the report. The same report counts again only when the last
         one is at least `pause_seconds` old.
@@ -124,13 +133,13 @@ class ForkEvidence:
         return self._poll_count >= REQUIRED_POLLS
 
     def reset(self) -> None:
-        """Discard the reports, because no block is in doubt any more."""
+        """Discard the reports when no block is in doubt any more."""
         self._key, self._poll_count, self._next_poll_at = None, 0, 0.0
 
 
 @dataclass(slots=True)
 class ForkWatch:
-    """The evidence that the newest indexed block or the final block has left the chain."""
+    """Evidence that the newest indexed block or the final block has left the chain."""
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
@@ -141,32 +150,38 @@ class ForkWatch:
     disputed_since: float = 0.0
 
     def record_dispute(self, description: str, now: float) -> None:
-        """Record that endpoints contradict each other, until `clear_dispute`."""
+        """Record that endpoints contradict each other.
+
+        The dispute lasts until `clear_dispute`.
+        """
         if self.dispute is None:
             self.disputed_since = now
         self.dispute = description
 
     def get_long_dispute(self, now: float) -> str | None:
-        """Return the dispute if it has blocked indexing for a long time, else None."""
+        """Return the dispute that has blocked indexing for a long time, or None if none has."""
         return self.dispute if now - self.disputed_since > MAX_DISPUTE_SECONDS else None
 
     def clear_dispute(self) -> None:
-        """Clear the dispute, because the newest indexed block has changed."""
+        """Clear the dispute after the newest indexed block has changed."""
         self.dispute = None
         self.tip.reset()
 
     def is_pending(self) -> bool:
-        """Return whether a single endpoint has reported a fork and must repeat the report."""
+        """Return whether an endpoint has to repeat its report of a fork."""
         return self.tip.is_pending() or self.final.is_pending()
 
     def get_seconds_until_poll(self, now: float) -> float:
-        """Return the seconds until the block in doubt is requested again, or 0 if this is due."""
+        """Return the seconds until the block in doubt is requested again, or 0 if it is due."""
         return max(self.tip.get_seconds_until_poll(now), self.final.get_seconds_until_poll(now))
 
 
 @dataclass(frozen=True, slots=True)
 class ForkContext:
-    """The objects that fork detection needs; `now` is in seconds of a monotonic clock."""
+    """What fork detection needs.
+
+    `now` is in seconds of a monotonic clock.
+    """
 
     chain: ChainSource
     store: Store
@@ -175,12 +190,15 @@ class ForkContext:
 
 
 def count_providers(chain: ChainSource) -> int:
-    """Return the number of providers that the configured endpoints belong to."""
+    """Count the providers of the configured endpoints."""
     return len(set(chain.get_providers().values()))
 
 
 def fetch_hashes_by_endpoint(chain: ChainSource, block_number: int) -> dict[str, Hash]:
-    """Return each endpoint's block hash at this height, if the endpoint's head is high enough."""
+    """Fetch the hash of the block at this height from each endpoint.
+
+    Endpoints whose head is lower are left out.
+    """
     return {
         witness.endpoint: witness.block.hash
         for witness in chain.fetch_witnesses(block_number)
@@ -191,7 +209,7 @@ def fetch_hashes_by_endpoint(chain: ChainSource, block_number: int) -> dict[str,
 def judge_fork(
     fork_context: ForkContext, claim: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
-    """Fetch the block from every endpoint, and determine whether the claim is true.
+    """Fetch the block from every endpoint, and decide whether the claim is true.
 
     If only one endpoint reports the fork, it has to repeat the report (see `ForkEvidence`).
 
@@ -218,7 +236,10 @@ def judge_fork(
 
 
 def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
-    """Return the average time between recent blocks in seconds, limited to the bounds."""
+    """Compute the average seconds between recent blocks.
+
+    The result is limited to fixed bounds.
+    """
     blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _DEFAULT_BLOCK_SECONDS
@@ -236,7 +257,10 @@ def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
 def reject_fork_claim(
     fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
 ) -> TransientError:
-    """Deprioritise the endpoints whose report of a fork was wrong; return the error to raise."""
+    """Deprioritise the endpoints that wrongly reported a fork.
+
+    The result is the error to raise.
+    """
     claim_text = (
         f"reported that block {claim.number} left the chain, but it is still shown by "
         f"{', '.join(judgement.supporting_endpoints)}"
@@ -265,9 +289,10 @@ def reject_fork_claim(
 
 
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
-    """Return the endpoints that contradict the indexed final block, each with this final block.
+    """Return the endpoints that contradict the indexed final block.
 
-    The result is empty if no endpoint has the indexed final block.
+    Each endpoint is mapped to the final block (number, hash). The result is empty if no endpoint
+    has the indexed final block.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()

@@ -1,4 +1,4 @@
-"""Rewinds the index to a block that is on the chain, after a fork or on a user's command.
+"""Rewinds the index to a block on the chain, after a fork or by a user's command.
 
 State, flags of raw rows, headers, coverage, reports, outbox and cursor are rewound in one
 transaction (docs/explanation/reorgs.md#one-transaction,
@@ -57,7 +57,7 @@ FINAL_CHECK_INTERVAL_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RewindResult:
-    """The result of a rewind to `ancestor`.
+    """The result of a rewind to the block `ancestor`.
 
     `abandoned_number` is the height of the cursor before the rewind, and `depth` the number of
     blocks that were undone. `endpoints` reported the fork; the tuple is empty if a user rewound.
@@ -83,7 +83,7 @@ def rewind_if_forked(
     heads: Heads,
     window: BlockWindow | None = None,
 ) -> RewindResult | HaltChanged | None:
-    """Rewind to the common ancestor if the chain has left the indexed blocks.
+    """Rewind to the common ancestor if indexed blocks have left the chain.
 
     Returns None if there is no fork, or if this is undecided. `heads` must be current. The parent
     of the first block of `window` is not the newest indexed block. Two endpoints have to confirm
@@ -128,9 +128,10 @@ def rewind_to_block(
     block_number: int,
     rebuild_options: RebuildOptions,
 ) -> RewindResult:
-    """Rewind to block `block_number` with the undo journal, or else by refolding.
+    """Rewind to a block with the undo journal, or by refolding.
 
-    If the chain has no block at this height, the target is the block before it.
+    The index is refolded if the journal does not reach back far enough. If the chain has no block
+    at this height, the target is the block before it.
 
     Raises:
         IncompleteLogsError: the journal does not reach back far enough, and raw rows were lost or
@@ -164,7 +165,10 @@ def rewind_to_block(
 
 
 def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, int]:
-    """Return the cursor, and the lowest block to which a rewind is possible."""
+    """Return the cursor, and the lowest block to which it can be rewound.
+
+    The cursor must be above `block_number`.
+    """
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None:
@@ -191,7 +195,10 @@ def _rewind_tables(
     *,
     by_rebuild: bool,
 ) -> RewindResult:
-    """Rewind everything but the projections; raw rows above `block` become non-canonical."""
+    """Rewind all tables except the projections.
+
+    Raw rows above `block` become non-canonical.
+    """
     block_number = block.number
     log_count = uow.logs.orphan_above(block_number)
     uow.calls.orphan_above(block_number)
@@ -228,7 +235,10 @@ def _undo_blocks(
     ancestor: BlockRef,
     endpoints: tuple[str, ...],
 ) -> RewindResult:
-    """Undo the blocks above the ancestor; `endpoints` reported that they have left the chain."""
+    """Undo the blocks above the common ancestor.
+
+    `endpoints` reported that these blocks have left the chain.
+    """
     with folder.keep_cached_rows_if_current(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
         rewind_result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
@@ -258,7 +268,10 @@ def _build_fork_claim(
     newest_block: BlockRef,
     window: BlockWindow | None,
 ) -> ForkClaim | None:
-    """Return the claim that an indexed block has left the chain, or None without evidence."""
+    """Build the claim that an indexed block has left the chain.
+
+    Return None without evidence.
+    """
     tip_number = cursor.number
     if newest_block.number < tip_number:
         return _build_shorter_chain_claim(fork_context.store, cursor, newest_block)
@@ -277,7 +290,10 @@ def _build_fork_claim(
 def _build_shorter_chain_claim(
     store: Store, cursor: Cursor, newest_block: BlockRef
 ) -> ForkClaim | None:
-    """Return the claim that the chain became shorter, or None if the endpoint only lags."""
+    """Build the claim that the chain became shorter.
+
+    Return None if the endpoint only lags behind.
+    """
     with store.read_transaction() as uow:
         indexed_block = uow.blocks.find_highest_up_to(newest_block.number)
     if (
@@ -293,10 +309,10 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Return the highest indexed block that is on the chain, and whether one was found.
+    """Find the highest indexed block that is on the chain.
 
-    If no block from the indexed final block upwards is on the chain, return the chain's block at
-    the final height and False.
+    The second value is whether one was found. If no block from the indexed final block upwards is
+    on the chain, return the chain's block at the final height and False.
 
     Raises:
         TransientError: the chain changed during the search.
@@ -336,7 +352,7 @@ def _find_common_ancestor(
 def _iterate_ranges_downwards(
     top_number: int, lowest_number: int, final_number: int
 ) -> Iterator[BlockRange]:
-    """Yield block ranges of one request each, from `top_number` down to `lowest_number`.
+    """Yield block ranges for one request each, from the highest to the lowest.
 
     If the chain has no block at `lowest_number`, one more range follows, not below `final_number`.
     """
@@ -351,7 +367,7 @@ def _iterate_ranges_downwards(
 def check_for_reorg(
     fork_context: ForkContext, folder: EventFolder, heads: Heads
 ) -> tuple[bool, RewindResult | HaltChanged | None]:
-    """Check for a halt or a reorg; return whether the next window has to wait.
+    """Check for a halt or a reorg, and return whether the next window has to wait.
 
     The second value is the rewind or the change of a halt that was made, or None. At the start of
     a process, the newest and the final indexed block are compared with the chain before anything
@@ -405,7 +421,7 @@ def _compare_blocks(
 
 
 def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef) -> None:
-    """Check that the index matches the chain below `block`, which is on the chain.
+    """Check that the index matches the chain below a block of the chain.
 
     Raises:
         InputError: the index differs or may differ from the chain; the message contains the
@@ -437,7 +453,7 @@ def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef)
 def _find_highest_shared_block(
     chain: ChainSource, store: Store, lowest_number: int, number: int
 ) -> int:
-    """Return the highest indexed block below `number` that is known to be on the chain.
+    """Find the highest indexed block below `number` that is known to be on the chain.
 
     If there is no such block, return `lowest_number`.
     """
@@ -462,7 +478,10 @@ def _fetch_block_hash(chain: ChainSource, number: int) -> Hash | None:
 
 
 def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
-    """Return the lowest indexed block at or above `number` with a known hash, and the hash."""
+    """Return number and hash of the lowest indexed block from `number` on.
+
+    Blocks without a known hash are skipped.
+    """
     cursor = uow.cursor.get()
     header = uow.blocks.find_lowest_from(number)
     candidate_blocks = [] if header is None else [(header.number, header.hash)]
@@ -480,7 +499,10 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
 
 
 def _find_block_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
-    """Return the highest indexed block at or below `number` with a known hash, and the hash."""
+    """Return number and hash of the highest indexed block up to `number`.
+
+    Blocks without a known hash are skipped.
+    """
     header = uow.blocks.find_highest_up_to(number)
     candidate_blocks = [] if header is None else [(header.number, header.hash)]
     rows = uow.logs.find_highest_block_up_to(number), uow.calls.find_highest_block_up_to(number)
