@@ -136,7 +136,9 @@ class IndexJob:
             health.clear_condition(Condition.WAITING_WITNESS)
         health.unsure_reason = (
             maintenance.find_unreportable_state_reason()
-            or find_unsound_block_reason(self.index, is_running=True)
+            or find_unsound_block_reason(
+                self.index, is_running=True, audit_obstacle=maintenance.audit_obstacle
+            )
         )
         fork_watch = self.ingest.fork_watch
         health.is_fork_in_doubt = fork_watch.is_pending()

@@ -51,17 +51,22 @@ _MAX_WAITING_BLOCKS = 2 * _UNPROVEN_AUDIT_BLOCKS
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0
+# At most this many accepted blocks are listed in the log of an audit.
+_MAX_LISTED_BLOCKS = 10
 # The pause in seconds after an endpoint did not respond to an audit.
 _BACKOFF_SECONDS = 60.0
 
 
-def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str | None:
-    """Return why some blocks must not be used yet, or None if all may be used.
+def find_unsound_block_reason(
+    index: Index, *, is_running: bool = False, audit_obstacle: str = ""
+) -> str | None:
+    """Return why some blocks must not be used yet, or None if all blocks may be used.
 
     Blocks must not be used if they came only from endpoints that were proven wrong, if two
     endpoints disagree about them, if no second provider has confirmed them, if the required proof
     is missing, or if the stored state differs from a refold of the blocks. With `is_running`, the
     newest blocks are accepted although they may still wait for their audit or confirmation.
+    `audit_obstacle` is the reason why the last audit failed, if it failed.
     """
     allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
@@ -70,7 +75,11 @@ def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str 
         wrong_endpoints = quarantine.get_reason_by_endpoint()
         disputes = load_disputes(uow)
         unproven_blocks_reason = describe_unproven_history(
-            index.chain, uow, index.folder.scope, max_unaudited=allowed_blocks
+            index.chain,
+            uow,
+            index.folder.scope,
+            max_unaudited=allowed_blocks,
+            audit_obstacle=audit_obstacle,
         )
         unproven_blocks_reason = unproven_blocks_reason or (
             None if is_running else get_confirmation_obstacle(uow)
@@ -104,6 +113,8 @@ class MaintenanceJobs:
     auditor: Auditor = field(default_factory=Auditor)
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
+    # The reason why the last audit failed, or an empty string.
+    audit_obstacle: str = ""
     _backoff_until: float = 0.0
     # The times, on the monotonic clock, at which the counters are next read and a sample is next
     # compared.
@@ -193,7 +204,10 @@ class MaintenanceJobs:
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
             self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
-            return {"did": "put off the audit", "reason": str(error)}
+            self.audit_obstacle = str(error)
+            return {"did": "put off the audit", "reason": self.audit_obstacle}
+        if audit_result is not None:
+            self.audit_obstacle = ""
         return None if audit_result is None else _describe_audit(audit_result)
 
     def _get_min_audit_blocks(self) -> int:
@@ -333,7 +347,7 @@ def _describe_audit(result: AuditResult) -> Mapping[str, object]:
             "at_fault": result.at_fault or "unknown",
         }
     if result.accepted_blocks:
-        tick_facts["accepted_blocks"] = len(result.accepted_blocks)
+        tick_facts["accepted_blocks"] = sorted(result.accepted_blocks)[:_MAX_LISTED_BLOCKS]
     if result.unsettled_blocks:
         tick_facts["unproven_blocks"] = len(result.unsettled_blocks)
     return tick_facts

@@ -28,13 +28,10 @@ from oracle.indexer.audit.row_diff import (
     RowDiff,
     check_endpoint_on_same_chain,
     compare_window_with_database,
-    find_conflicting_block,
-    get_served_hashes,
+    find_conflicting_hashes,
     require_cursor,
 )
 from oracle.indexer.audit.unproven_history import (
-    Dispute,
-    DisputedBlock,
     build_dispute,
     find_accepted_blocks,
     record_dispute,
@@ -246,15 +243,7 @@ def _compare_with_further_endpoint(
     if window is not None:
         target = target._replace(blocks=window.range)
         audit = replace(audit, blocks=window.range)
-        with context.store.read_transaction() as uow:
-            conflicting_block = find_conflicting_block(uow, window)
-        hash_conflict = (
-            None
-            if conflicting_block is None
-            else (conflicting_block, get_served_hashes(window).get(conflicting_block, "no block"))
-        )
-        if hash_conflict is None or _is_final_for(context, window.endpoint, *hash_conflict):
-            audit = _compare_rows_and_hash(context, audit, window, hash_conflict)
+        audit = _compare_unproven_blocks(context, audit, window) or audit
     if audit.has_difference:
         with context.rebuild_options.transaction(context.store) as uow:
             record_dispute(uow, build_dispute(audit, audit.difference))
@@ -264,26 +253,28 @@ def _compare_with_further_endpoint(
     return audit
 
 
-def _compare_rows_and_hash(
-    context: RepairContext,
-    audit: AuditResult,
-    window: BlockWindow,
-    hash_conflict: tuple[int, str] | None,
-) -> AuditResult:
-    """Compare a window with the database, and return the audit with all differences found.
+def _compare_unproven_blocks(
+    context: RepairContext, audit: AuditResult, window: BlockWindow
+) -> AuditResult | None:
+    """Return the audit with the differences of a window that no operator has accepted.
 
-    Differences that an operator has accepted are left out.
+    Return None if the window has another hash of a block that is not final for its endpoint.
     """
     with context.store.read_transaction() as uow:
         row_diff = compare_window_with_database(uow, window)
-        accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff, hash_conflict)
-    if hash_conflict is not None and hash_conflict[0] in accepted_blocks:
-        hash_conflict = None
+        hashes = find_conflicting_hashes(uow, window)
+        accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff, hashes)
+    hashes = {number: hashes[number] for number in hashes.keys() - accepted_blocks}
+    lowest_block = min(hashes, default=None)
+    if lowest_block is not None and not _is_final_for(
+        context, window.endpoint, lowest_block, hashes[lowest_block]
+    ):
+        return None
     return replace(
         audit,
         auditor=window.endpoint,
         difference=row_diff.select_blocks(lambda number: number not in accepted_blocks),
-        hash_conflict=hash_conflict,
+        conflicting_hashes=hashes,
         accepted_blocks=frozenset(accepted_blocks),
     )
 
@@ -345,49 +336,22 @@ def _compare_blocks(
 ) -> AuditResult:
     """Compare a window from another witness with the stored rows, and store the result."""
     chain, store = context.chain, context.store
-    with store.read_transaction() as uow:
-        conflicting_block = find_conflicting_block(uow, window)
-        row_diff = compare_window_with_database(uow, window)
-        # Where receipts prove the rows, an operator's decision is not needed.
-        accepted_blocks = (
-            set[int]()
-            if chain.are_receipts_provable()
-            else find_accepted_blocks(uow, window.endpoint, row_diff)
-        )
-    if conflicting_block is not None and not chain.are_receipts_provable():
-        # No header can prove which side is right. Blaming one side would hide the difference, so
-        # it is stored as a dispute.
-        served_hashes = get_served_hashes(window)
-        with context.rebuild_options.transaction(store) as uow:
-            record_dispute(
-                uow,
-                Dispute(
-                    target.source_endpoint,
-                    window.endpoint,
-                    {
-                        conflicting_block: DisputedBlock(
-                            row_diff.row_count, served_hashes.get(conflicting_block, "no block")
-                        )
-                    },
-                ),
-            )
-    with store.read_transaction() as uow:
-        check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
-    row_diff = row_diff.select_blocks(lambda number: number not in accepted_blocks)
     audit = AuditResult(
         window.range,
         target.source_endpoint,
         window.endpoint,
-        row_diff,
+        RowDiff(),
         is_repeated=target.is_repeated,
-        accepted_blocks=frozenset(accepted_blocks),
     )
-    if row_diff:
+    if chain.are_receipts_provable():
+        with store.read_transaction() as uow:
+            check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
+            audit = replace(audit, difference=compare_window_with_database(uow, window))
+    else:
+        audit = _dispute_unproven_blocks(context, audit, window)
+    if audit.difference:
         audit = resolve_disputed_blocks(context, audit)
         _penalize_endpoint(context, auditor, audit)
-        if not chain.are_receipts_provable():
-            with context.rebuild_options.transaction(store) as uow:
-                record_dispute(uow, build_dispute(audit, row_diff))
     metrics.AUDITS.labels(audit.outcome).inc()
     if audit.outcome == "unproven" or audit.unsettled_blocks:
         auditor.skip_blocks(target, audit.blocks)
@@ -396,6 +360,33 @@ def _compare_blocks(
     if audit.difference or not _start_further_request(chain, auditor, further_target):
         _record_audit(context, audit.blocks, window.endpoint)
     return audit
+
+
+def _dispute_unproven_blocks(
+    context: RepairContext, audit: AuditResult, window: BlockWindow
+) -> AuditResult:
+    """Return the audit of blocks without proofs, and store its differences as a dispute.
+
+    Blaming one side would hide a difference, because no header can prove which side is right.
+
+    Raises:
+        TransientError: the window has another hash of a block, which no operator has rejected.
+    """
+    compared_audit = _compare_unproven_blocks(context, audit, window)
+    if compared_audit is None:
+        raise TransientError(
+            f"{window.endpoint} has another hash of one of the blocks {window.range.first} to "
+            f"{window.range.last}, but it is not final there; the blocks are audited later"
+        )
+    if not compared_audit.has_difference:
+        return compared_audit
+    dispute = build_dispute(compared_audit, compared_audit.difference)
+    with context.rebuild_options.transaction(context.store) as uow:
+        record_dispute(uow, dispute)
+    if compared_audit.conflicting_hashes:
+        context.chain.report_wrong_logs(window.endpoint, dispute.message)
+        raise TransientError(dispute.message)
+    return compared_audit
 
 
 def _find_suspect_target(

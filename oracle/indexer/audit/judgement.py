@@ -9,7 +9,7 @@ docs/explanation/verification.md#l5.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
@@ -123,7 +123,8 @@ class AuditResult:
     stored rows that the auditor does not confirm, and that no proof confirms or refutes.
     `accepted_blocks` are blocks with differences that an operator has accepted, which `difference`
     does not contain.
-    `hash_conflict` is the lowest block for which the auditor has another hash, and this hash.
+    `conflicting_hashes` are the auditor's hashes of blocks that have another hash in the database;
+    hashes that an operator has rejected are left out.
     """
 
     blocks: BlockRange
@@ -136,12 +137,12 @@ class AuditResult:
     unsettled_blocks: tuple[int, ...] = ()
     proven_wrong: str = ""
     accepted_blocks: frozenset[int] = frozenset()
-    hash_conflict: tuple[int, str] | None = None
+    conflicting_hashes: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def has_difference(self) -> bool:
-        """Whether the rows or the hash of a block differ."""
-        return bool(self.difference) or self.hash_conflict is not None
+        """Whether rows or the hash of a block differ."""
+        return bool(self.difference) or bool(self.conflicting_hashes)
 
     @property
     def outcome(self) -> str:

@@ -143,34 +143,19 @@ def check_window_on_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWin
             f"block {window.last.number} follows block {window.range.first - 1} on the chain, but "
             "the database has blocks in between; a reorg is in progress"
         )
+    stored_hashes, _ = _load_block_hashes(uow, window)
+    for number, served_hash in find_conflicting_hashes(uow, window).items():
+        raise _build_conflict_error(cursor, number, served_hash, stored_hashes[number])
+
+
+def find_conflicting_hashes(uow: UnitOfWork, window: BlockWindow) -> dict[int, Hash]:
+    """Return the window's hashes that differ from the stored ones, by ascending block number."""
     stored_hashes, served_hashes = _load_block_hashes(uow, window)
-    conflicting_block = find_conflicting_block(uow, window)
-    if conflicting_block is not None:
-        raise _build_conflict_error(
-            cursor,
-            conflicting_block,
-            served_hashes[conflicting_block],
-            stored_hashes[conflicting_block],
-        )
-
-
-def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
-    """Return the lowest block whose hash in the window differs from the database, if any."""
-    stored_hashes, served_hashes = _load_block_hashes(uow, window)
-    return min(
-        (
-            number
-            for number in served_hashes.keys() & stored_hashes.keys()
-            if served_hashes[number] != stored_hashes[number]
-        ),
-        default=None,
-    )
-
-
-def get_served_hashes(window: BlockWindow) -> dict[int, Hash]:
-    """Return the block hashes that the endpoint returned, by block number."""
-    served_hashes = {block.number: block.hash for block in [*window.headers, window.last]}
-    return served_hashes | {log.block: log.block_hash for log in window.logs}
+    return {
+        number: served_hashes[number]
+        for number in sorted(served_hashes.keys() & stored_hashes.keys())
+        if served_hashes[number] != stored_hashes[number]
+    }
 
 
 def _load_block_hashes(
@@ -181,7 +166,8 @@ def _load_block_hashes(
     If a window contains all headers of its range, a height without a header has no block.
     """
     first_block, last_block = window.range.first, window.range.last
-    served_hashes = get_served_hashes(window)
+    served_hashes = {block.number: block.hash for block in [*window.headers, window.last]}
+    served_hashes |= {log.block: log.block_hash for log in window.logs}
     stored_hashes = {
         block.number: block.hash for block in uow.blocks.list_canonical(first_block, last_block)
     }

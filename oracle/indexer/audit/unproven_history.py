@@ -11,7 +11,7 @@ operator lowers the level. A chain that is still too short for calibration is ex
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 
 
 def describe_unproven_history(
-    source: ChainSource, uow: UnitOfWork, scope: IngestScope, *, max_unaudited: int = 0
+    source: ChainSource,
+    uow: UnitOfWork,
+    scope: IngestScope,
+    *,
+    max_unaudited: int = 0,
+    audit_obstacle: str = "",
 ) -> str | None:
     """Describe the unproven blocks and how to prove them, or return None without any.
 
     Up to `max_unaudited` blocks that wait for the audit are not reported, provided that a second
-    witness can audit them.
+    witness can audit them. `audit_obstacle` is the reason why the last audit failed, if it failed.
     """
     shortfall = source.find_level_shortfall()
     cursor = uow.cursor.get()
@@ -54,6 +59,8 @@ def describe_unproven_history(
         if has_second_endpoint
         else "there is no second endpoint"
     )
+    if has_second_endpoint and audit_obstacle:
+        explanation += f" (the last audit failed: {audit_obstacle})"
     advice = (
         "wait for the audit" if has_second_endpoint else "add a second one to [chain] endpoints"
     )
@@ -107,11 +114,8 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: "AuditResult", difference: "RowDiff") -> Dispute:
-    """Build the dispute that an audit found.
-
-    `difference` contains all differing rows before any repair.
-    """
-    digests = _compute_block_digests(difference, audit.hash_conflict)
+    """Return the dispute that an audit found, given all differing rows before any repair."""
+    digests = _compute_block_digests(difference, audit.conflicting_hashes)
     return Dispute(audit.source_endpoint, audit.auditor, digests)
 
 
@@ -184,19 +188,19 @@ def find_accepted_blocks(
     uow: UnitOfWork,
     endpoint: str,
     difference: "RowDiff",
-    hash_conflict: tuple[int, str] | None = None,
+    conflicting_hashes: Mapping[int, str],
 ) -> set[int]:
     """Return the blocks where an operator has accepted the differences from this endpoint."""
     accepted_digests = _load_accepted_digests(uow, endpoint)
     return {
         number
-        for number, block in _compute_block_digests(difference, hash_conflict).items()
+        for number, block in _compute_block_digests(difference, conflicting_hashes).items()
         if (number, block.digest) in accepted_digests
     }
 
 
 def _compute_block_digests(
-    difference: "RowDiff", hash_conflict: tuple[int, str] | None
+    difference: "RowDiff", conflicting_hashes: Mapping[int, str]
 ) -> dict[int, DisputedBlock]:
     texts_by_block = defaultdict[int, list[str]](list)
     for row in (*difference.missing_rows, *difference.extra_rows, *difference.changed_rows):
@@ -205,8 +209,7 @@ def _compute_block_digests(
         number: DisputedBlock(len(texts), _compute_digest("\n".join(sorted(texts))))
         for number, texts in sorted(texts_by_block.items())
     }
-    if hash_conflict is not None:
-        number, served_hash = hash_conflict
+    for number, served_hash in conflicting_hashes.items():
         disputed_blocks.setdefault(number, DisputedBlock(0, served_hash))
     return disputed_blocks
 

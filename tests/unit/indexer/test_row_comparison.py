@@ -18,7 +18,7 @@ from oracle.indexer.audit.row_diff import (
     RowDiff,
     check_window_on_same_chain,
     compare_window_with_database,
-    find_conflicting_block,
+    find_conflicting_hashes,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -152,8 +152,8 @@ def test_stored_block_missing_from_the_window_is_reported_as_a_conflict(store: S
     linked = replace(window, headers=[BlockRef(4, make_hash(4), make_hash(3), 48), window.last])
 
     with store.read_transaction() as uow:
-        assert find_conflicting_block(uow, window) is None
-        assert find_conflicting_block(uow, linked) == 5
+        assert find_conflicting_hashes(uow, window) == {}
+        assert list(find_conflicting_hashes(uow, linked)) == [5]
 
 
 def test_window_above_the_newest_block_raises_transient_error(store: Store):
