@@ -1,6 +1,7 @@
 """Encodes column values such as hashes, positions, lists and amounts in wei.
 
-Each encoding has one pair of functions, which all repositories use.
+Hex is stored as bytes, positions and lists as text, and wei as 32 bytes. Each encoding has one
+pair of functions, which all repositories use.
 """
 
 from functools import lru_cache

@@ -1,1 +1,1 @@
-"""The supported systems, which define how nodes are scored and selected for tasks."""
+"""The supported systems, which define how nodes are scored and selected."""

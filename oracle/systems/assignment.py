@@ -1,4 +1,4 @@
-"""Decides for each block which nodes are drawn for the waiting tasks (decision 0060).
+"""Decides for each block which nodes are drawn for waiting tasks (decision 0060).
 
 The plan is a pure function of the chain. It only depends on the tasks and nodes at the end of a
 block, the block's hash, and the plan of the previous block.
@@ -17,7 +17,7 @@ from oracle.systems.weighted_draw import NodeDraw, compute_draw_seed
 
 
 class DrawResult(NamedTuple):
-    """The drawn nodes, one for each task, in order.
+    """The nodes that were drawn, one for each task, in order.
 
     `candidates` holds the candidates with their weights if draws are explained, and is empty
     otherwise. `gpu` is the text of the GPU model that was drawn first, or None if any GPU is
@@ -30,7 +30,10 @@ class DrawResult(NamedTuple):
 
 
 class Pool(Protocol):
-    """The candidates at the end of one block; nodes in `reserved` are never candidates."""
+    """The candidates at the end of one block.
+
+    Nodes in `reserved` are never candidates.
+    """
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether there are enough candidates for all tasks of the item."""
@@ -39,17 +42,20 @@ class Pool(Protocol):
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw a node for each task of the item; there must be enough candidates."""
+        """Draw a node for each task of the item.
+
+        There must be enough candidates.
+        """
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could start the task now, regardless of its models."""
+        """Return whether the node could start the task now, if its models are disregarded."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDraw:
-    """One draw and its inputs, so that anyone can repeat it.
+    """A draw and its inputs, with which anyone can repeat it.
 
     `candidates` is empty unless draws are explained, and `gpu` is as in `DrawResult`. See
     docs/reference/scoring-rules.md#the-draw.
@@ -64,7 +70,7 @@ class TaskDraw:
 
     @property
     def node(self) -> Address:
-        """Return the node that should start the task."""
+        """The node that should start the task."""
         return self.node_draw.node
 
 
@@ -82,7 +88,10 @@ class AssignmentPlan:
 
 
 class PlanStep(NamedTuple):
-    """The changes of the plan by one block; `ended_draws` are the draws that ended."""
+    """The changes of the plan in one block.
+
+    `ended_draws` are the draws that ended.
+    """
 
     plan: AssignmentPlan
     new_draws: tuple[TaskDraw, ...]
@@ -95,7 +104,7 @@ EMPTY_PLAN = AssignmentPlan({}, frozenset())
 def compute_next_plan(
     previous_plan: AssignmentPlan, block: BlockRef, queue: TaskQueue, pool: Pool
 ) -> PlanStep:
-    """Return the plan at the end of `block`, given the plan of the previous block.
+    """Compute the plan at the end of `block` from the plan of the previous block.
 
     A draw stays active until its task starts or ends, or its node can no longer start the task.
     The hash of `block` decides the draws for the armed tasks. After that, all waiting tasks are
@@ -116,7 +125,7 @@ def compute_next_plan(
 def find_ready_tasks(
     queue: TaskQueue, active_draws: Mapping[TaskKey, Address], pool: Pool
 ) -> frozenset[TaskKey]:
-    """Return the tasks without a draw that have candidates at the end of a block.
+    """Return the tasks without a draw for which there are candidates after a block.
 
     Of tasks that start together, only the first task is returned.
     """
@@ -136,7 +145,7 @@ def find_ready_tasks(
 def filter_queued_items(
     items: Sequence[QueueItem], plan: AssignmentPlan, block: int
 ) -> list[QueueItem]:
-    """Return the items that wait in the queue at the end of `block`, in order.
+    """Return the items that are in the queue at the end of `block`, in order.
 
     A task that was created in `block` itself is not in the queue yet, because a node may be drawn
     for it with the next block.
@@ -152,7 +161,7 @@ def filter_queued_items(
 def _find_remaining_draws(
     item: QueueItem, previous_draws: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
-    """Return the draws of the item if all of them stay active, else an empty mapping."""
+    """Return the draws of an item if all of them stay active, or else an empty mapping."""
     node_by_task = {
         task.key: previous_draws[task.key] for task in item.tasks if task.key in previous_draws
     }
@@ -174,11 +183,11 @@ def _draw_ready_tasks(
     queue: TaskQueue,
     pool: Pool,
 ) -> Iterator[TaskDraw]:
-    """Yield the draws for the armed tasks, in order, and reserve each drawn node for its task."""
+    """Draw a node for each armed task in order, and reserve this node for it."""
     reserved_nodes = frozenset(active_draws.values())
 
     def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
-        """Yield the armed items of a class in order, while there are candidates."""
+        """Yield the armed items of a class in order until there are no more candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in previous_plan.armed_tasks:
                 # Many items may be armed although only one node is available. Check whether this

@@ -1,4 +1,4 @@
-"""Derives rule sets and policies from others by changes in text form.
+"""Derives rule sets and policies from others by changes given as text.
 
 Examples are `tau_seconds=900` for a rule and `weight_floor=0.01` for a parameter of a policy.
 """
@@ -43,7 +43,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 
 
 def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
-    """Apply changes to `base`, the JSON object of a rule set, and return the changed rules.
+    """Apply changes to `base`, a rule set as a JSON object, and return the new rules.
 
     A change is a dotted name and a text: a decimal for a fraction (`0.3`), a whole number, `true`
     or `false`, a list such as `10,5,2`, or `none` if the rule is optional.
@@ -66,7 +66,9 @@ def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> R
 
 
 def parse_change_table(table: object) -> dict[str, str]:
-    """Parse a TOML or JSON table of changes, with dotted names for nested tables.
+    """Parse changes from a TOML or JSON table.
+
+    Nested tables give dotted names.
 
     Raises:
         ValueError: `table` is not a table, or a fraction is given as a number, which is not exact.
@@ -83,7 +85,7 @@ def parse_change_table(table: object) -> dict[str, str]:
 
 
 def format_rule_values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return every rule of a rule set's JSON object by dotted name, with its value as text.
+    """Format every rule in a rule set's JSON object as text, by dotted name.
 
     Rules that were never published are left out.
     """
@@ -98,7 +100,7 @@ def format_rule_values(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON object of a rule set with every rule, in order.
+    """Return the JSON object of a rule set with all rules, in order.
 
     A value that was never published is None; the rule set is incomplete until a value is chosen.
     """
@@ -114,7 +116,10 @@ def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_changeable_rules(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
-    """Return the changeable rules of a rule set by dotted name, in order."""
+    """Return the rules of a rule set that may be changed, by dotted name.
+
+    They are in order.
+    """
     is_legacy = base.get("legacy") is not None
     return {
         name: field
@@ -137,7 +142,7 @@ def _format_value(name: str, value: object) -> str:
 
 
 def _parse_value(name: str, field: Field[Any], text: str) -> object:
-    """Parse the text of a rule's value, and return the JSON value."""
+    """Parse the text of a rule's value to a JSON value."""
     if text == _NONE and is_optional(field):
         return None
     value_type = get_rule_value_type(field)
@@ -181,7 +186,7 @@ _FRACTIONS = frozenset(
 
 
 def format_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
-    """Return the parameters of a policy by name, with their values as text.
+    """Format the parameters of a policy as text, by name.
 
     The result is empty if the policy has no parameters.
     """
@@ -195,7 +200,7 @@ def format_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
 def override_policy_parameters(
     policy: SelectionPolicy, changes: Mapping[str, str]
 ) -> SelectionPolicy:
-    """Return a policy with some parameters changed, but the same name and version.
+    """Return a policy with other parameters, but the same name and version.
 
     A change is the name of a field of `Weighting` or of Pocket's `Parameters`, and a text: a
     decimal (`0.01`), a whole number, `true` or `false`.
@@ -231,7 +236,7 @@ def override_policy_parameters(
 def split_changes(
     changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Split the changes into rule changes and policy parameter changes.
+    """Separate changes of rules from changes of policy parameters.
 
     `rules` holds the names of the rules that may be changed.
 
@@ -256,7 +261,7 @@ def split_changes(
 
 
 def _get_parameter_object(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
-    """Return the dataclass with a policy's parameters, or None if the policy has none."""
+    """Return the dataclass with a policy's parameters, or None if it has none."""
     field_name = _FIELD_BY_POLICY_TYPE.get(type(policy))
     return None if field_name is None else getattr(policy, field_name)
 

@@ -1,4 +1,4 @@
-"""The interfaces of selection policies, which compute the weights of a task's candidates."""
+"""The interfaces of selection policies, which compute the weights of candidates."""
 
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from oracle.domain.state import Node, Task
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """The network at a block time in seconds: a policy's input besides its own state.
+    """The network at a block time (seconds), which a policy uses besides its own state.
 
     `nodes` holds every node ever seen, whether a member or not. `reserved` holds nodes that look
     free but must not get this task, because they were drawn for another task or were given another
@@ -27,7 +27,7 @@ class PolicyInput:
 
 @dataclass(frozen=True, slots=True)
 class CandidateVerdict:
-    """A policy's verdict on one node for one task.
+    """The verdict of a policy on a node for one task.
 
     `weight` is the node's share in the draw, in the policy's own unit, 0 or more. If the node is
     not a candidate, `weight` is None, and `reason` is why. `parts` holds the components of the
@@ -42,10 +42,13 @@ class CandidateVerdict:
 
 
 class CandidateEvaluator(Protocol):
-    """Receives the events of a history, and evaluates candidates by them and by the rows."""
+    """Receives the events of a history, and evaluates candidates by events and rows."""
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply one event; events are sorted by position, and precede all later verdicts."""
+        """Apply an event.
+
+        Events are sorted by position, and precede all later verdicts.
+        """
         ...
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
@@ -54,18 +57,24 @@ class CandidateEvaluator(Protocol):
 
 
 class SelectionPolicy(Protocol):
-    """A method of selecting nodes; its name and version are recorded with every decision."""
+    """A method of selecting nodes.
+
+    Its name and version are recorded with every decision.
+    """
 
     @property
     def name(self) -> str:
-        """Return the name of the policy on the command line."""
+        """The name of the policy on the command line."""
         ...
 
     @property
     def version(self) -> int:
-        """Return the version, which increases whenever the same history may give other results."""
+        """The version of the policy.
+
+        It increases whenever the same history may give other results.
+        """
         ...
 
     def create_evaluator(self) -> CandidateEvaluator:
-        """Return an evaluator that has received no event yet."""
+        """Create an evaluator that has received no event yet."""
         ...

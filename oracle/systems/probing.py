@@ -1,4 +1,4 @@
-"""Plans the node, the time and the companions of each system task in a window.
+"""Plans system tasks, with the node, the time and the companions of each.
 
 A system task is a task of the operator, which gives scores to nodes without other tasks. The plan
 is a pure function of the chain. The time at which a node's task is due cannot be predicted before
@@ -29,9 +29,10 @@ _RECOVERING = UNIT * 9 // 10
 
 
 class ProbeWindow(NamedTuple):
-    """A window of block time; `seed` is the hash of the first block in the window.
+    """A window of block time.
 
-    `number` counts windows of `seconds` seconds from the epoch.
+    `seed` is the hash of the first block in the window. `number` counts windows of `seconds`
+    seconds from the epoch.
     """
 
     number: int
@@ -40,17 +41,20 @@ class ProbeWindow(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Return the block time at which the window began."""
+        """The block time at which the window began."""
         return self.number * self.seconds
 
     def compute_probe_due_time(self, node: Address) -> int:
-        """Return the block time from which a node without a task in the window is probed."""
+        """Compute the block time from which a node without a task in the window is probed."""
         return self.start + self._hash_nodes(node) % max(
             1, self.seconds - self.seconds // _LAST_SHARE
         )
 
     def compute_companion_rank(self, node: Address, companion: Address) -> int:
-        """Return a companion's sort key for a probe of `node`; the lowest keys are chosen."""
+        """Compute a companion's sort key for a probe of `node`.
+
+        The companions with the lowest keys are chosen.
+        """
         return self._hash_nodes(node, companion)
 
     def _hash_nodes(self, *nodes: Address) -> int:
@@ -61,9 +65,10 @@ class ProbeWindow(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """A system task for the first of these nodes, while the other nodes do the same work.
+    """A system task for the first of these nodes.
 
-    `version` is the lowest version of the nodes.
+    The other nodes do the same work at the same time. `version` is the lowest version of the
+    nodes.
     """
 
     nodes: tuple[Address, ...]
@@ -71,7 +76,7 @@ class Probe(NamedTuple):
 
 
 def is_idle_in_window(node: Node, window: ProbeWindow) -> bool:
-    """Return whether the node is a member and was given no task since the window began."""
+    """Return whether the node is a member without a task since the window began."""
     is_new = node.last_start is None or node.last_start < window.start
     return node.membership is Membership.MEMBER and is_new
 
@@ -85,7 +90,9 @@ def select_due_probes(
     models: AbstractSet[str],
     with_companions: bool,
 ) -> list[Probe]:
-    """Return the due system tasks, most urgent first, with no node in two tasks.
+    """Select the system tasks that are due, most urgent first.
+
+    No node is in two tasks.
 
     Args:
         nodes: all known nodes, except those that are reserved for another task.
@@ -125,7 +132,7 @@ def select_due_probes(
 
 
 def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
-    """Return a node's sort key; the nodes with the most urgent probes come first.
+    """Return a sort key by which the nodes with the most urgent probes come first.
 
     Nodes that never got a task come first, then nearly excluded nodes, recovering nodes, and nodes
     without a task for the longest time. Equal nodes are sorted by address.
@@ -140,10 +147,11 @@ def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Add
 def _choose_probe_companions(
     node: Node, free_nodes: Sequence[Node], window: ProbeWindow
 ) -> Sequence[Node]:
-    """Choose two free nodes with the same hardware, or none if there are fewer than two.
+    """Choose two free nodes with the same hardware.
 
-    With fewer nodes, the time of the task could not be compared. Nodes that had no task in the
-    window come first, because the group then gives them a score, too.
+    The result is empty if there are fewer than two. With fewer nodes, the time of the task could
+    not be compared. Nodes that had no task in the window come first, because the group then gives
+    them a score, too.
     """
     comparable_nodes = [
         candidate
@@ -160,7 +168,7 @@ def _choose_probe_companions(
 
 
 def _get_hardware_key(node: Node) -> tuple[object, ...]:
-    """Return the GPU model, the video memory and the major version of a node."""
+    """Return GPU model, video memory and major version of a node."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 

@@ -1,4 +1,4 @@
-"""Lists every supported system by name, with its rule set and its policy.
+"""Lists every supported system by name, with its rule set and policy.
 
 A new system needs a folder here, and a line in each of the lists below.
 """
@@ -30,7 +30,7 @@ from oracle.systems.policy import SelectionPolicy
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A rule set and a policy that belong together.
+    """A rule set and the policy that belongs to it.
 
     `source` names the document, and `summary` describes the system in one line. `has_rules` is
     whether there is a rule set of the same name. If there is none, the policy keeps its own
@@ -112,17 +112,17 @@ _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
 
 
 def get_systems() -> Mapping[str, System]:
-    """Return all systems by name."""
+    """Return all systems, by name."""
     return {system.name: system for system in _SYSTEMS}
 
 
 def list_rule_set_names() -> tuple[str, ...]:
-    """Return the names of all rule sets, including those that are incomplete by themselves."""
+    """Return the names of all rule sets, even of incomplete ones."""
     return tuple(_RULE_SETS)
 
 
 def build_rules(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
-    """Return a rule set with some of its rules changed.
+    """Build a rule set in which some rules are changed.
 
     `changes` maps dotted names to text: `{"tau_seconds": "900", "legacy.vram_weight": "0.3"}`. The
     result keeps the name and version of the rule set, but has another JSON.
@@ -135,7 +135,7 @@ def build_rules(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Rules:
 
 
 def get_published_rules(name: str) -> Mapping[str, str]:
-    """Return every published rule of a rule set by dotted name, with its value as text.
+    """Return every published rule of a rule set as text, by dotted name.
 
     Rules that were never published are left out.
 
@@ -146,9 +146,9 @@ def get_published_rules(name: str) -> Mapping[str, str]:
 
 
 def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dict[str, Any]:
-    """Return a rule set with some of its rules changed, as the JSON object of a rules file.
+    """Convert a rule set to the JSON object of a rules file.
 
-    Without changes, values that were never published are None.
+    Some of its rules may be changed. Without changes, values that were never published are None.
 
     Raises:
         ValueError: see `build_rules`; an incomplete set can only be returned without changes.
@@ -160,7 +160,9 @@ def rule_set_to_json(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> dic
 
 
 def list_unpublished_rules(name: str) -> tuple[str, ...]:
-    """Return the rules of a set that were never published and must be given as changes.
+    """Return the rules of a set that were never published.
+
+    They must be given as changes.
 
     Raises:
         ValueError: there is no rule set of that name.
@@ -170,7 +172,7 @@ def list_unpublished_rules(name: str) -> tuple[str, ...]:
 
 
 def list_changeable_rules(name: str) -> tuple[str, ...]:
-    """Return the dotted names of a rule set's changeable rules.
+    """Return the dotted names of the rules that may be changed in a rule set.
 
     Raises:
         ValueError: there is no rule set of that name.
@@ -179,7 +181,7 @@ def list_changeable_rules(name: str) -> tuple[str, ...]:
 
 
 def compute_rule_changes(rules: Rules) -> dict[str, str]:
-    """Return how these rules differ from the published rule set of the same name.
+    """Return how these rules differ from the published rule set with the same name.
 
     The result maps dotted names to text, as in `build_rules`.
 
@@ -192,7 +194,7 @@ def compute_rule_changes(rules: Rules) -> dict[str, str]:
 
 
 def get_rules(name: str) -> Rules:
-    """Return a rule set as published.
+    """Return a published rule set without changes.
 
     Raises:
         ValueError: there is no set of that name, or it is incomplete without changes.
@@ -201,10 +203,11 @@ def get_rules(name: str) -> Rules:
 
 
 def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
-    """Return a policy with changed parameters; `pocket` stands for the profile `article`.
+    """Return a policy with changed parameters.
 
-    `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.format_policy_parameters`
-    lists all names. The result keeps the name and version of the policy.
+    `pocket` stands for the profile `article`. `changes` maps names to text: `{"weight_floor":
+    "0.01"}`; `overrides.format_policy_parameters` lists all names. The result keeps the name and
+    version of the policy.
 
     Raises:
         ValueError: there is no policy or parameter of that name, or a value is invalid; the
@@ -218,7 +221,7 @@ def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> Selection
 
 
 def get_policies() -> Mapping[str, SelectionPolicy]:
-    """Return all policies by name."""
+    """Return all policies, by name."""
     all_policies = (*(system.policy for system in _SYSTEMS), *_OTHER_POLICIES)
     return {policy.name: policy for policy in all_policies}
 

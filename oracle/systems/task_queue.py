@@ -1,4 +1,4 @@
-"""Queues the tasks that wait for nodes, by value and then by age (decision 0060).
+"""Queues tasks that wait for nodes, by value and then by age (decision 0060).
 
 `build_queue` sorts all tasks at once. `WaitingTasks` keeps the queue from block to block, so that
 the cost of a block depends only on the number of changed tasks and of equivalence classes. See
@@ -19,7 +19,7 @@ from oracle.systems.crynux.requirements import Requirement, build_requirement
 
 
 class QueueGroup(NamedTuple):
-    """The tasks that require the same VRAM (in GB) and GPU model (None for any).
+    """Tasks that require the same VRAM (in GB) and GPU model (None for any).
 
     Under the legacy system, they have the same kind instead of the same GPU model.
     """
@@ -41,7 +41,9 @@ def get_queue_group(task: Task) -> QueueGroup:
 
 
 def compute_queue_capacity(members: int, alpha: Fraction) -> int:
-    """Return the maximum size of the queue: floor(alpha * members), but at least 1.
+    """Compute the maximum size of the queue.
+
+    The size is floor(alpha * members), but at least 1.
 
     Raises:
         ValueError: alpha is not above 0.
@@ -59,7 +61,10 @@ _GROUP_ENDING_REASONS = frozenset(
 
 
 class NodeCriteria(NamedTuple):
-    """The criteria for the nodes of a queue item; equal criteria have equal candidates."""
+    """What the nodes of a queue item must meet.
+
+    Items with equal criteria have the same candidates.
+    """
 
     requirement: Requirement
     kind: TaskKind | None
@@ -67,11 +72,11 @@ class NodeCriteria(NamedTuple):
 
 
 class QueueItem(NamedTuple):
-    """A queued task, or several tasks that start together, each on a different node.
+    """A task in the queue, or several tasks that start together.
 
-    `sibling_nodes` are the nodes that were given another task of the group. `siblings` are the
-    other tasks of a legacy group of three, in the order of their creation after `task`; they are
-    empty for a single task.
+    Tasks that start together run on different nodes. `sibling_nodes` are the nodes that were given
+    another task of the group. `siblings` are the other tasks of a legacy group of three, in the
+    order of their creation after `task`; they are empty for a single task.
     """
 
     task: Task
@@ -81,33 +86,38 @@ class QueueItem(NamedTuple):
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Return all tasks that start together, oldest first."""
+        """All tasks that start together, oldest first."""
         return (self.task, *self.siblings)
 
     @property
     def criteria(self) -> NodeCriteria:
-        """Return the criteria that the item's nodes must meet."""
+        """The criteria that the item's nodes must meet."""
         return NodeCriteria(build_requirement(self.task), self.task.kind, self.sibling_nodes)
 
     def get_unavailable_nodes(self, reserved: frozenset[Address]) -> frozenset[Address]:
-        """Return the nodes that cannot run the item: `reserved` and the item's sibling nodes.
+        """Return the nodes that cannot run the item.
 
-        Without sibling nodes, `reserved` itself is returned, not a copy.
+        They are the nodes in `reserved` and the sibling nodes of the item. Without sibling nodes,
+        `reserved` itself is returned, not a copy.
         """
         return reserved | self.sibling_nodes if self.sibling_nodes else reserved
 
     @property
     def seed_key(self) -> TaskKey | GroupKey:
-        """Return the key that is hashed with the block hash into the seed of the item's draw.
+        """The key for the seed of the item's draw.
 
-        Tasks that start together share a seed.
+        The seed is the hash of the block hash and this key. Tasks that start together share a
+        seed.
         """
         group = self.task.group
         return group if self.siblings and group is not None else self.task.key
 
 
 class QueueDrop(NamedTuple):
-    """Tasks that leave the queue together; `group` is None for a single task."""
+    """Tasks that leave the queue together.
+
+    `group` is None for a single task.
+    """
 
     tasks: tuple[TaskKey, ...]
     group: GroupKey | None
@@ -118,7 +128,7 @@ QueueBuilder = Callable[[Iterable[Task], Iterable[Task]], Iterable[QueueItem]]
 
 
 class OrderedItem(NamedTuple):
-    """A queue item, with a unique sort key as its first field."""
+    """A queue item with a unique sort key as its first field."""
 
     order: tuple[Fraction, Position, TaskKey]
     criteria: NodeCriteria
@@ -126,7 +136,10 @@ class OrderedItem(NamedTuple):
 
 
 class EquivalenceClass:
-    """Queue items with the same criteria, in order; it contains at least one item."""
+    """Queue items with the same criteria, in order.
+
+    A class contains at least one item.
+    """
 
     __slots__ = ("_ordered_items", "keys")
 
@@ -155,7 +168,10 @@ class EquivalenceClass:
 
 
 class TaskQueue:
-    """All queue items by their criteria; an item never changes after it was added."""
+    """All queue items, by their criteria.
+
+    An item never changes after it was added.
+    """
 
     __slots__ = ("_classes", "_ordered_item_by_task")
 
@@ -170,7 +186,10 @@ class TaskQueue:
         return bool(self._ordered_item_by_task)
 
     def add(self, item: QueueItem) -> None:
-        """Add an item; none of its tasks may be queued yet."""
+        """Add an item.
+
+        None of its tasks may be queued yet.
+        """
         ordered_item = OrderedItem(_get_sort_key(item), item.criteria, item)
         self._classes.setdefault(ordered_item.criteria, EquivalenceClass()).add(ordered_item)
         self._ordered_item_by_task |= dict.fromkeys(
@@ -178,7 +197,7 @@ class TaskQueue:
         )
 
     def discard(self, key: TaskKey) -> None:
-        """Remove the item of a task, if the task is queued."""
+        """Remove the item of a task if the task is queued."""
         ordered_item = self._ordered_item_by_task.get(key)
         if ordered_item is None:
             return
@@ -202,7 +221,10 @@ class TaskQueue:
 
 
 class WaitingTasks:
-    """Keeps the queue up to date when tasks change; a group is always updated as a whole."""
+    """Keeps the queue up to date when tasks change.
+
+    A group is always updated as a whole.
+    """
 
     __slots__ = ("_build_items", "_groups", "queue")
 
@@ -217,7 +239,10 @@ class WaitingTasks:
         tasks: Iterable[Task],
         load_group_tasks: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
     ) -> None:
-        """Apply changed tasks; `load_group_tasks` returns all tasks of the given groups."""
+        """Apply changed tasks to the queue.
+
+        `load_group_tasks` returns all tasks of the given groups.
+        """
         tasks_by_group: dict[GroupKey, list[Task]] = {}
         for task in tasks:
             if task.group is not None:
@@ -244,7 +269,7 @@ class WaitingTasks:
             del self._groups[group]
 
     def _requeue(self, task_by_key: dict[TaskKey, Task]) -> bool:
-        """Queue a task or a group's tasks again, and return whether any of them is waiting."""
+        """Queue a task or the tasks of a group again, and return whether any is waiting."""
         for key in task_by_key:
             self.queue.discard(key)
         waiting_tasks = [task for task in task_by_key.values() if is_waiting(task)]
@@ -259,7 +284,7 @@ def build_queue(
     group_tasks: Iterable[Task],
     get_value: Callable[[Task], Fraction],
 ) -> list[QueueItem]:
-    """Return the waiting tasks as queue items, by descending value and then by age.
+    """Build queue items from the waiting tasks, by descending value and then by age.
 
     `group_tasks` holds every task of the waiting tasks' groups. A task of an incomplete group is
     left out, because it cannot start yet. A task is also left out if its group can no longer reach
@@ -282,11 +307,11 @@ def build_queue(
 
 
 def is_group_unstartable(tasks: Collection[Task]) -> bool:
-    """Return whether no waiting task of a group can start, given all of the group's tasks.
+    """Return whether no waiting task of a group can start.
 
-    This is the case if the group was abandoned, or if a task of the group ended before it had a
-    node. It is also the case if the remaining tasks are not a majority, because their answers
-    would never be compared.
+    `tasks` contains all tasks of the group. No task can start if the group was abandoned, or if a
+    task of the group ended before it had a node. The same applies if the remaining tasks are not a
+    majority, because their answers would never be compared.
     """
     ended_tasks = [task for task in tasks if task.ending is not None]
     was_group_ended = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
@@ -295,7 +320,7 @@ def is_group_unstartable(tasks: Collection[Task]) -> bool:
 
 
 def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
-    """Return the tasks of each validation group, in the given order.
+    """Collect the tasks of each validation group, in the given order.
 
     Tasks without a group are left out.
     """
@@ -307,7 +332,7 @@ def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
 
 
 def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | None:
-    """Return how a waiting task is removed from the queue, or None if the task has to stay.
+    """Return how a waiting task leaves the queue, or None if it has to stay.
 
     `group_tasks` holds all tasks of the task's group. A group is removed as a unit, before any of
     its tasks has a node. If the group can no longer reach a verdict, its tasks are removed one by
@@ -325,14 +350,15 @@ def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | No
 
 
 def _get_group_size(tasks: Collection[Task]) -> int:
-    """Return a group's final number of tasks, or 0 if it is unknown."""
+    """Return the final number of tasks in a group, or 0 if it is unknown."""
     return max((task.group_size or 0 for task in tasks), default=0)
 
 
 def sort_items_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
-    """Sort queue items by descending value; of equal items, the older item comes first.
+    """Sort queue items by descending value.
 
-    The age of tasks that start together is the age of the last of them.
+    Of items with equal values, the older one comes first. The age of tasks that start together is
+    the age of the last of them.
     """
     return sorted(items, key=_get_sort_key)
 

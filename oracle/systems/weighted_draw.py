@@ -1,4 +1,4 @@
-"""The weighted draw, which picks nodes by a seed that lets anyone repeat it.
+"""The weighted draw, which picks nodes by a seed so that anyone can repeat it.
 
 The draw uses only whole numbers and SHA-256, so that every machine and every language picks the
 same nodes. See docs/reference/scoring-rules.md#the-draw.
@@ -22,7 +22,7 @@ _STRIDE = 512
 
 
 class NodeDraw(NamedTuple):
-    """A draw of a node, with the numbers that explain it.
+    """A draw of a node, with the numbers by which it can be explained.
 
     `digest` is sha256(seed32 || i), `0x` hex. `total` is the sum of the weights of the remaining
     candidates, or their number if all weights are 0. `x` is the digest modulo `total`.
@@ -46,20 +46,28 @@ class IndexDraw(NamedTuple):
     candidate_count: int
 
     def to_node_draw(self, addresses: Sequence[Address]) -> NodeDraw:
-        """Return this draw as the draw of the node whose address has the drawn index."""
+        """Convert this draw to the draw of a node, given the candidates' addresses.
+
+        The node is the one at the drawn index.
+        """
         node = addresses[self.candidate_index]
         return NodeDraw(node, self.digest, self.x, self.total, self.candidate_count)
 
 
 def compute_draw_seed(block_hash: Hash, key: TaskKey | GroupKey) -> bytes:
-    """Return the seed for a task, or for a group drawn as a unit: sha256(block hash || key)."""
+    """Compute the seed of a draw as sha256(block hash || key).
+
+    The key belongs to a task, or to a group that is drawn as a unit.
+    """
     return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(key[2:])).digest()
 
 
 def draw_nodes(
     candidates: Sequence[tuple[Address, int]], seed: bytes, count: int
 ) -> list[NodeDraw]:
-    """Draw nodes one after the other, each at most once; if there are too few, all are drawn.
+    """Draw nodes one after the other, each at most once.
+
+    If there are too few candidates, all of them are drawn.
 
     Args:
         candidates: addresses with their weights, in any order; the draw sorts them by address.
@@ -84,7 +92,9 @@ def draw_nodes(
 def draw_indexes(
     weights: "list[int] | array[int]", offered: bytearray, seed: bytes, count: int
 ) -> Iterator[IndexDraw]:
-    """Draw indexes from a list of weights, for callers that keep the list sorted by address.
+    """Draw indexes from a list of weights.
+
+    It is for callers that keep the list sorted by address.
 
     Args:
         weights: the weights. The draw sets the weight of each drawn index to 0.
@@ -111,10 +121,10 @@ def draw_indexes(
 
 
 def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
-    """Return the drawn index, x = `number` modulo the total weight, and the total.
+    """Return the drawn index, the drawn number and the total weight.
 
-    The index is the first whose cumulative weight exceeds x, so its weight is never 0. At least
-    one weight must be above 0.
+    The drawn number is x = `number` modulo the total weight. The index is the first whose
+    cumulative weight exceeds x, so its weight is never 0. At least one weight must be above 0.
     """
     if native is not None and isinstance(weights, array):
         total = native.sum_weights(weights)

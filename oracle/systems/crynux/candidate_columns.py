@@ -1,7 +1,8 @@
-"""Columns with the inputs of the candidates' weights for one kind of task, one row per node.
+"""Stores the inputs of candidates' weights in columns, with one row per node.
 
-Numbers are in units of 10^-18, and at most 2^64 (ensured by `Weighting` and `Rules`).
-`native.compute_weights` reads the same columns if the native code is installed.
+The columns are for one kind of task. Numbers are in units of 10^-18, and at most 2^64 (ensured by
+`Weighting` and `Rules`). `native.compute_weights` reads the same columns if the native code is
+installed.
 """
 
 from array import array
@@ -21,9 +22,9 @@ _decay = lru_cache(maxsize=1 << 16)(compute_decay)
 
 @dataclass(slots=True)
 class IndexedCandidate:
-    """The inputs of a node's weight for one kind of task; fractions are in units of 10^-18.
+    """What determines a node's weight for one kind of task.
 
-    `base` is the node's reliability at the block time `since`
+    Fractions are in units of 10^-18. `base` is the node's reliability at the block time `since`
     (docs/reference/scoring-rules.md#reliability), and `boost` is its model boost M. The node is
     excluded while its reliability is below `exclusion_threshold`. `is_free` is whether the node is
     neither busy nor paused.
@@ -39,14 +40,15 @@ class IndexedCandidate:
 
     @property
     def is_recovering(self) -> bool:
-        """Return whether the node's weight and exclusion change with time."""
+        """Return whether the weight and the exclusion of the node change with time."""
         return self.is_free and self.base != UNIT
 
 
 class CandidateColumns:
-    """The candidates' columns; `update_weights` computes `weights` and `offered`.
+    """The columns of the candidates.
 
-    A node that is not free has weight 0 and is not offered.
+    `update_weights` computes `weights` and `offered`. A node that is not free has weight 0 and is
+    not offered.
     """
 
     __slots__ = (
@@ -114,7 +116,7 @@ class CandidateColumns:
             del column[index]
 
     def update_weights(self, time: int, max_stake: int) -> None:
-        """Update the weights for a block time and the network's largest stake."""
+        """Update the weights for a block time and for the largest stake in the network."""
         if max_stake != self._max_stake:
             self._compute_stake_scores(max_stake)
             flags = self.free
@@ -151,7 +153,10 @@ class CandidateColumns:
         )
 
     def _compute_stake_scores(self, max_stake: int) -> None:
-        """Compute the stake score S of every node, once for each distinct stake."""
+        """Compute the stake score S of every node.
+
+        The score is computed once for each distinct stake.
+        """
         if native is not None and native.compute_stake_scores(self.stakes, max_stake, self.scores):
             return
         score_by_stake = {

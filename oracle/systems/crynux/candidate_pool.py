@@ -1,6 +1,7 @@
-"""Indexes members for selection, with the same results as `evaluate_members`, but faster.
+"""Indexes members for fast selection.
 
-The cost of a selection grows with the number of members that fit the task, not with their history.
+The results are the same as those of `evaluate_members`. The cost of a selection grows with the
+number of members that fit the task, not with their history.
 """
 
 from array import array
@@ -26,7 +27,10 @@ from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 
 
 class CandidateList(NamedTuple):
-    """Candidates sorted by address; `draw_indexes` modifies the last two fields."""
+    """Candidates sorted by address.
+
+    `draw_indexes` modifies the last two fields.
+    """
 
     addresses: list[Address]
     weights: "list[int] | array[int]"
@@ -34,10 +38,11 @@ class CandidateList(NamedTuple):
 
 
 class CandidateIndex:
-    """Candidates in columns, sorted by address; weights are as of the last `update_weights`.
+    """Candidates in columns, sorted by address.
 
-    Nodes that are busy, paused or excluded stay in the index with weight 0, so that most changes
-    insert or remove no row. Only the weight of a recovering node changes with time.
+    Weights are as of the last `update_weights`. Nodes that are busy, paused or excluded stay in
+    the index with weight 0, so that most changes insert or remove no row. Only the weight of a
+    recovering node changes with time.
     """
 
     __slots__ = ("_addresses", "_columns")
@@ -56,7 +61,7 @@ class CandidateIndex:
         return len(self._addresses)
 
     def update_node(self, address: Address, candidate: IndexedCandidate) -> None:
-        """Add a node, or replace its row."""
+        """Add a node or replace its row."""
         index = bisect_left(self._addresses, address)
         if self._is_address_at_index(index, address):
             self._columns.set_row(index, candidate)
@@ -65,18 +70,18 @@ class CandidateIndex:
             self._columns.insert_row(index, candidate)
 
     def remove_node(self, address: Address) -> None:
-        """Remove a node, if it is in the index."""
+        """Remove a node if the index contains it."""
         index = bisect_left(self._addresses, address)
         if self._is_address_at_index(index, address):
             del self._addresses[index]
             self._columns.remove_row(index)
 
     def update_weights(self, time: int, largest_stake: int) -> None:
-        """Update the weights for a block time and the network's largest stake."""
+        """Update the weights for a block time and for the largest stake in the network."""
         self._columns.update_weights(time, largest_stake)
 
     def list_available(self, reserved: AbstractSet[Address]) -> CandidateList | None:
-        """Return all candidates that are not reserved, or None if there are none."""
+        """Return all candidates that are not reserved, or None if all are."""
         offered_flags = self._columns.offered.copy()
         indexes = [bisect_left(self._addresses, address) for address in reserved]
         reserved_indexes = [
@@ -109,7 +114,10 @@ _STALE_DIVISOR = 8
 
 @dataclass(slots=True)
 class _RequirementView:
-    """The members that fit a requirement, split by whether they have all `counted_models`."""
+    """The members that fit a requirement, separated by whether they have all models.
+
+    Only the models in `counted_models` matter.
+    """
 
     counted_models: frozenset[str]
     with_models: CandidateIndex
@@ -119,10 +127,11 @@ class _RequirementView:
 
 
 class CandidatePool:
-    """The members as candidates under one rule set; the caller must pass every change of a node.
+    """All members as candidates under one rule set.
 
-    Times are block times in seconds, and may go back in a rewind. Under legacy rules, every score
-    depends on all other scores, so nothing is cached and every selection evaluates every member.
+    The caller must pass every change of a node. Times are block times in seconds, and may go back
+    in a rewind. Under legacy rules, every score depends on all other scores, so nothing is cached
+    and every selection evaluates every member.
     """
 
     __slots__ = ("_max_stake", "_members", "_views", "rules", "weighting")
@@ -140,11 +149,14 @@ class CandidatePool:
 
     @property
     def members(self) -> Mapping[Address, Node]:
-        """Return the members, each as of its last update."""
+        """All members, each as of its last update."""
         return self._members
 
     def update_node(self, node: Node) -> None:
-        """Store a node's current row; a node that is not a member is removed."""
+        """Store the current row of a node.
+
+        A node that is not a member is removed.
+        """
         if node.membership is not Membership.MEMBER:
             self.remove_node(node.address)
             return
@@ -153,7 +165,7 @@ class CandidatePool:
         self._mark_node_changed(node.address)
 
     def remove_node(self, address: Address) -> None:
-        """Remove a node, if it is in the pool."""
+        """Remove a node if the pool contains it."""
         if address in self._members:
             self._update_max_stake(address, 0)
             del self._members[address]
@@ -162,7 +174,7 @@ class CandidatePool:
     def list_candidates(
         self, task: Task, time: int, reserved: AbstractSet[Address] = frozenset()
     ) -> list[tuple[Address, int]]:
-        """Return the candidates with their weights, sorted by address."""
+        """Return the candidates, sorted by address, with their weights."""
         available_candidates = self._list_available(task, time, reserved)
         if available_candidates is None:
             return []
@@ -183,7 +195,7 @@ class CandidatePool:
         count: int = 1,
         reserved: AbstractSet[Address] = frozenset(),
     ) -> list[NodeDraw]:
-        """Draw the same nodes as `weighted_draw.draw_nodes`, without a list of the candidates.
+        """Draw the same nodes as `weighted_draw.draw_nodes`, but without listing candidates.
 
         Raises:
             ValueError: the seed is not 32 bytes long.
@@ -201,7 +213,7 @@ class CandidatePool:
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
-        """Return the nodes with all models, or if there are none, the nodes that lack some."""
+        """Return the available nodes with all models, or with some models if none has all."""
         if self.rules.legacy is not None:
             return self._compute_available_candidates(task, time, reserved)
         if self._max_stake is None:
@@ -250,7 +262,7 @@ class CandidatePool:
         return len(self._views) > _MAX_VIEWS or indexed_node_count > _MAX_INDEXED_NODES
 
     def _is_view_stale(self, view: _RequirementView) -> bool:
-        """Return whether it is cheaper to rebuild a view than to update it."""
+        """Return whether a view has changed so much that it is cheaper to rebuild it."""
         return (
             len(view.changed_addresses) > _MIN_STALE_CHANGES + len(self._members) // _STALE_DIVISOR
         )
@@ -309,7 +321,10 @@ class CandidatePool:
         )
 
     def _update_max_stake(self, address: Address, stake: int) -> None:
-        """Update the largest stake, or clear it if its only owner may have lowered its stake."""
+        """Update the largest stake of all members.
+
+        It is cleared if its only owner may have lowered the stake.
+        """
         previous_node = self._members.get(address)
         if self._max_stake is None:
             return

@@ -1,4 +1,4 @@
-"""The Crynux policy, which decides which nodes may get a task, and their weights.
+"""The Crynux policy, which decides which nodes may get a task and how much they weigh.
 
 The weight is the harmonic mean of stake and QoS, times model locality. Numbers are in units of
 10^-18, rounded down at every step. See docs/reference/scoring-rules.md#selection-weight and
@@ -36,7 +36,9 @@ _MAX_PARAMETER = 4 * UNIT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """The parameters of the weight; fractions are in units of 10^-18.
+    """The parameters of a node's weight.
+
+    Fractions are in units of 10^-18.
 
     Raises:
         ValueError: a parameter is below 0 or above 4; the message names the field.
@@ -80,13 +82,16 @@ RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_m
 
 
 def compute_max_stake(nodes: Iterable[Node]) -> int:
-    """Return the largest stake among members, in wei; an unknown stake counts as 0."""
+    """Return the largest stake among members, in wei.
+
+    An unknown stake counts as 0.
+    """
     member = Membership.MEMBER
     return max((node.stake or 0 for node in nodes if node.membership is member), default=0)
 
 
 def compute_stake_score(stake: int | None, max_stake: int) -> int:
-    """Return the stake score S = sqrt(stake / max_stake), or 0 if no member has a stake."""
+    """Compute the stake score S = sqrt(stake / max_stake), or 0 if no member has a stake."""
     if not max_stake:
         return 0
     return isqrt((stake or 0) * UNIT * UNIT // max_stake)
@@ -95,7 +100,10 @@ def compute_stake_score(stake: int | None, max_stake: int) -> int:
 def compute_locality_boost(
     node: Node, counted_models: frozenset[str], weighting: Weighting
 ) -> int:
-    """Return the boost M for models on disk and in GPU memory, or 1 if no models count."""
+    """Compute the boost M for models on disk and in GPU memory.
+
+    The boost is 1 if no models count.
+    """
     model_count = len(counted_models)
     if not model_count:
         return UNIT
@@ -106,7 +114,10 @@ def compute_locality_boost(
 
 
 def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting) -> int:
-    """Return the weight W = M*S*QoS / (S + QoS), but at least the floor; `stake_score` is S."""
+    """Compute the weight W = M*S*QoS / (S + QoS), which is at least the floor.
+
+    `stake_score` is S.
+    """
     score_sum = stake_score + qos
     weight = boost * stake_score * qos // score_sum // UNIT if score_sum else 0
     return max(weight, weighting.weight_floor)
@@ -114,7 +125,7 @@ def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
-    """The conditions for downloading a model, and the number of nodes that download it.
+    """When a model is downloaded, and by how many nodes.
 
     See docs/explanation/dispatch.md#pre-download.
 
@@ -134,7 +145,10 @@ SPREAD = ModelSpread()
 
 @dataclass(frozen=True, slots=True)
 class CrynuxPolicy:
-    """Selects nodes by weights from stake, QoS and models; `spread` limits model downloads."""
+    """Selects nodes by weights from stake, QoS and models.
+
+    `spread` limits the downloads of models.
+    """
 
     name: str
     version: int
@@ -142,21 +156,24 @@ class CrynuxPolicy:
     spread: ModelSpread = SPREAD
 
     def create_evaluator(self) -> "CrynuxPolicy":
-        """Return the policy itself, because it needs no state besides the rows of the nodes."""
+        """Return the policy itself, which needs no state besides the rows of the nodes."""
         return self
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Ignore the event, because the fold has applied it to the rows of the nodes."""
+        """Ignore the event, which the fold has already applied to the rows of the nodes."""
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member, as `evaluate_members` does."""
+        """Return a verdict on every member, like `evaluate_members`."""
         return evaluate_members(task, policy_input, self.weighting)
 
 
 def evaluate_members(
     task: Task, policy_input: PolicyInput, weighting: Weighting
 ) -> list[CandidateVerdict]:
-    """Return a verdict on every member, sorted by address, with S, QoS, M and W as its parts."""
+    """Return a verdict on every member, sorted by address.
+
+    The parts of a verdict are S, QoS, M and W.
+    """
     requirement = build_requirement(task)
     members = _list_sorted_members(policy_input)
     reason_by_node = {
@@ -186,7 +203,10 @@ def evaluate_members(
 def find_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput
 ) -> IneligibilityReason | None:
-    """Return why a node cannot get a task, regardless of its models, or None if it is eligible."""
+    """Return why a node cannot get a task, or None if it is eligible.
+
+    The models of the node are disregarded.
+    """
     reason = find_unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
@@ -196,7 +216,7 @@ def find_ineligibility_reason(
 def compute_downloader_weights(
     requirement: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return the nodes that will meet the requirement once they are free, with their weights.
+    """Return the weights of nodes that will meet the requirement once they are free.
 
     The list is sorted by address. It includes nodes without the models, because a node can
     download a model while it runs a task.
@@ -227,7 +247,7 @@ def _build_weight_function(
     weighting: Weighting,
     policy_input: PolicyInput,
 ) -> Callable[[Node], dict[str, int]]:
-    """Return a function that computes the parts of a node's weight for one task.
+    """Build a function that computes the parts of a node's weight for a task.
 
     Inputs that are the same for all nodes are computed only once.
     """

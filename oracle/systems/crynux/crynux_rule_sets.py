@@ -1,4 +1,4 @@
-"""The rule sets of current Crynux: this project's, the documented one, and the relay's."""
+"""The rule sets of Crynux: this project's, the documented one, and the relay's."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules

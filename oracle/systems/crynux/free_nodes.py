@@ -1,4 +1,4 @@
-"""Tracks the free nodes from block to block, and finds whether any of them fits a requirement.
+"""Tracks the free nodes from block to block, and finds those that fit a requirement.
 
 The cost of a block grows with the number of changed nodes times the number of different
 requirements of waiting tasks.
@@ -29,7 +29,7 @@ _MAX_STALE_ROWS = 64
 
 @dataclass(slots=True)
 class _SearchState:
-    """The progress of the search for nodes that fit one requirement.
+    """How far the search for nodes that fit one requirement has come.
 
     `matches` holds the fitting free nodes that were found, some of which may have changed since.
     `seen_count` is how many of the nodes that became free were checked.
@@ -41,9 +41,10 @@ class _SearchState:
 
 
 class FreeNodes:
-    """The free nodes; rows of nodes are immutable, so each change of a node is a new row.
+    """The nodes that are free.
 
-    Times are block times in seconds.
+    Rows of nodes are immutable, so each change of a node is a new row. Times are block times in
+    seconds.
     """
 
     __slots__ = (
@@ -70,16 +71,16 @@ class FreeNodes:
 
     @property
     def nodes(self) -> Mapping[Address, Node]:
-        """Return the free nodes, as of the last `advance_to`."""
+        """The free nodes as of the last `advance_to`."""
         return self._free_nodes
 
     def iter_idle_nodes(self) -> Iterator[Node]:
-        """Yield the nodes that are neither busy nor paused, regardless of their reliability."""
+        """Yield the nodes that are neither busy nor paused, whatever their reliability is."""
         yield from self._free_nodes.values()
         yield from self._excluded_nodes.values()
 
     def update_node(self, node: Node) -> None:
-        """Store a node's current row."""
+        """Store the current row of a node."""
         self.remove_node(node.address)
         reason = find_unavailability_reason(node, self._time, self._rules)
         if reason is None:
@@ -89,12 +90,15 @@ class FreeNodes:
             self._excluded_nodes[node.address] = node
 
     def remove_node(self, address: Address) -> None:
-        """Remove a node, if it is known."""
+        """Remove a node if it is known."""
         self._free_nodes.pop(address, None)
         self._excluded_nodes.pop(address, None)
 
     def advance_to(self, time: int) -> None:
-        """Update the set of excluded nodes to a block time, even one earlier than before."""
+        """Update which nodes are excluded at a block time.
+
+        The time may be earlier than before.
+        """
         is_earlier = time < self._time
         self._time = time
         for node in [*self.iter_idle_nodes()] if is_earlier else [*self._excluded_nodes.values()]:
@@ -108,7 +112,10 @@ class FreeNodes:
             self._search_by_requirement.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node that is not reserved fits, as of the last `advance_to`."""
+        """Return whether a free node fits that is not reserved.
+
+        Nodes are as of the last `advance_to`.
+        """
         search = self._search_by_requirement.get(requirement)
         if search is None:
             search = self._search_by_requirement[requirement] = _SearchState(
@@ -119,7 +126,10 @@ class FreeNodes:
         )
 
     def _has_cached_match(self, search: _SearchState, reserved: AbstractSet[Address]) -> bool:
-        """Return whether an earlier match is still free and unreserved; drop outdated matches."""
+        """Return whether an earlier match is still free and not reserved.
+
+        Outdated matches are dropped.
+        """
         stale_addresses, has_match = [], False
         for address, node in search.matches.items():
             if self._free_nodes.get(address) is not node:
@@ -134,7 +144,7 @@ class FreeNodes:
     def _has_new_match(
         self, search: _SearchState, requirement: Requirement, reserved: AbstractSet[Address]
     ) -> bool:
-        """Return whether a node that became free since the last search fits.
+        """Return whether one of the nodes that became free since the last search fits.
 
         The search stops at the first match.
         """

@@ -1,4 +1,4 @@
-"""Chooses nodes to download a model, so that the model is on disk for later tasks.
+"""Chooses which nodes download a model for later tasks.
 
 See docs/explanation/dispatch.md#pre-download and docs/reference/sources.md#crynux-dispatching.
 """
@@ -26,7 +26,7 @@ from oracle.systems.policy import PolicyInput
 
 
 class Predownload(NamedTuple):
-    """A model that too few available nodes have, and the nodes to download it.
+    """A model that too few available nodes have, with the nodes that should download it.
 
     `holders` counts the available nodes that have the model, and `pending` the nodes that got a
     request for the model and may still download it. `nodes` are best first, and empty if no other
@@ -48,7 +48,7 @@ def plan_predownloads(
     weighting: Weighting,
     spread: ModelSpread = SPREAD,
 ) -> list[Predownload]:
-    """Return the nodes that should download each scarce model of a starting task.
+    """Plan which nodes should download each scarce model of a starting task.
 
     Models are in the order of the task. `policy_input` is the network after the start, where the
     task's node is busy and reserved, and downloads missing models by itself. A node counts as
@@ -99,7 +99,7 @@ def plan_predownloads(
 def has_scarce_model(
     models: Iterable[str], available_nodes: Iterable[Node], min_holders: int
 ) -> bool:
-    """Return whether fewer than `min_holders` of the available nodes have one of these models.
+    """Return whether one of these models is on fewer than `min_holders` available nodes.
 
     The search stops as soon as all models have enough holders.
     """
@@ -115,12 +115,12 @@ def has_scarce_model(
 
 
 def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
-    """Sort nodes by descending weight; nodes with equal weights are sorted by address."""
+    """Sort nodes by descending weight, then by address."""
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 
 def list_download_requests(node: Node, time: int) -> list[tuple[DownloadRequest, str]]:
-    """Return a node's requests of the last day, with the state of each at a block time.
+    """Return a node's download requests of the last day, with their states.
 
     A state is `open`, `answered` or `unanswered`.
     """
@@ -145,7 +145,7 @@ def _get_recent_requests(node: Node, time: int) -> list[DownloadRequest]:
 
 
 def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int:
-    """Count the members with an open request for the model."""
+    """Count the members that have an open request for the model."""
     return sum(
         node.membership is Membership.MEMBER
         and any(
@@ -158,7 +158,10 @@ def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """The remaining download requests of a day; each reservation reduces them."""
+    """How many more download requests may be made in a day.
+
+    Each reservation reduces the number.
+    """
 
     remaining: int
     remaining_by_node: dict[Address, int]
@@ -176,7 +179,10 @@ class _RequestBudget:
     def reserve_requests(
         self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
     ) -> tuple[Address, ...]:
-        """Reserve download requests to up to `max_nodes` of these nodes, in their order."""
+        """Reserve download requests for the first of these nodes.
+
+        At most `max_nodes` nodes get one.
+        """
         eligible_addresses = [
             node.address for node in ranked_nodes if self._can_request_download(node, model)
         ]

@@ -1,4 +1,4 @@
-"""Computes a task's value: its fee divided by the estimated seconds of a node's time.
+"""Computes the value of a task, which is its fee divided by its estimated seconds.
 
 See docs/reference/sources.md#crynux-dispatching.
 """
@@ -16,7 +16,7 @@ _MIN_SECONDS = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """A network operator's estimate of the seconds that tasks take, for each kind of task.
+    """A network operator's estimates of how long each kind of task takes, in seconds.
 
     Crynux published no such estimate.
 
@@ -41,10 +41,10 @@ class Pricing:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
     def estimate_task_seconds(self, task: Task) -> Fraction:
-        """Return a task's estimated seconds (fixed plus size times unit), at least 1.
+        """Estimate the seconds that a task takes, at least 1.
 
-        An unknown size counts as 1. An unknown kind counts as the slowest kind, so that a creator
-        gains nothing by omitting it.
+        The estimate is the fixed part plus the size times the unit. An unknown size counts as 1.
+        An unknown kind counts as the slowest kind, so that a creator gains nothing by omitting it.
         """
         size = 1 if task.size is None else task.size
         kinds = TaskKind if task.kind is None else (task.kind,)
@@ -54,5 +54,8 @@ class Pricing:
         return max(max_seconds, _MIN_SECONDS)
 
     def compute_value(self, task: Task) -> Fraction:
-        """Return the task's exact value in wei per second; an unknown fee counts as 0."""
+        """Compute the exact value of a task in wei per second.
+
+        An unknown fee counts as 0.
+        """
         return (task.fee or 0) / self.estimate_task_seconds(task)

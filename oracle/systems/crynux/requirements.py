@@ -1,4 +1,4 @@
-"""The requirements of a task, and all reasons why a node cannot get the task."""
+"""The requirements of a task, and all reasons why a node cannot get it."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +10,10 @@ from oracle.domain.state import Membership, Node, Task
 
 
 class IneligibilityReason(StrEnum):
-    """The reason why a node is not a candidate: the first in this list that applies."""
+    """Why a node is not a candidate.
+
+    If several reasons apply, the first in this list counts.
+    """
 
     NO_MEMBER = "no_member"
     PAUSED = "paused"
@@ -34,7 +37,7 @@ class IneligibilityReason(StrEnum):
 
 
 class Requirement(NamedTuple):
-    """The properties of a task that decide which nodes fit.
+    """The properties of a task that determine which nodes fit.
 
     If `gpu` is None, any GPU with at least `vram` GB fits, and 0 means no minimum. Otherwise only
     this GPU model fits, with exactly `vram` GB, and 0 means that the task does not state the
@@ -48,7 +51,10 @@ class Requirement(NamedTuple):
 
 
 def build_requirement(task: Task) -> Requirement:
-    """Return the requirement of a task; unknown fields of the task add no constraint."""
+    """Build the requirement of a task.
+
+    Unknown fields of the task add no constraint.
+    """
     models = tuple(sorted(set(task.models)))
     if task.required_gpu:
         return Requirement(task.required_gpu, task.required_gpu_vram or 0, task.version, models)
@@ -56,7 +62,7 @@ def build_requirement(task: Task) -> Requirement:
 
 
 def find_unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityReason | None:
-    """Return why a node cannot get any task at a block time, or None if it can get tasks."""
+    """Return why a node cannot get any task at a block time, or None if it can."""
     if node.membership is not Membership.MEMBER:
         return IneligibilityReason.NO_MEMBER
     if node.paused:
@@ -67,7 +73,7 @@ def find_unavailability_reason(node: Node, time: int, rules: Rules) -> Ineligibi
 
 
 def find_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
-    """Return why the hardware or the version of a node does not fit, or None if it fits.
+    """Return why a node's hardware or version does not fit, or None if both fit.
 
     Models are not checked.
 
@@ -106,7 +112,7 @@ def _find_memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason
 def _find_version_misfit_reason(
     version: Version | None, required_version: Version | None
 ) -> IneligibilityReason | None:
-    """Return why the version of a node does not fit, or None if it fits.
+    """Return why a node's version does not fit, or None if it fits.
 
     The major version must be equal, and (minor, patch) must not be lower. See
     docs/reference/scoring-rules.md#selection-weight.

@@ -1,4 +1,4 @@
-"""Finds the nodes that may get a task of the legacy system, in groups of candidates.
+"""Finds the nodes that may get a task of the legacy system, and groups them.
 
 Nodes are grouped by GPU model and video memory, and tasks by kind. See
 docs/reference/sources.md#crynux-dispatching-of-2024, Node Grading and Task Grading.
@@ -26,14 +26,14 @@ TRIO_SIZE = 3
 
 
 class GpuGroup(NamedTuple):
-    """The nodes with the same GPU model and the same video memory in GB."""
+    """Nodes with the same GPU model and the same video memory in GB."""
 
     vram: int
     model: str
 
     @property
     def text(self) -> str:
-        """Return the display text, such as `NVIDIA GeForce RTX 4090, 24 GB`."""
+        """The group as a text, such as `NVIDIA GeForce RTX 4090, 24 GB`."""
         return f"{self.model}, {self.vram} GB"
 
 
@@ -46,14 +46,17 @@ def is_gpt_task(task: Task) -> bool:
 
 
 def find_gpu_group(node: Node) -> GpuGroup | None:
-    """Return the node's GPU group, or None if the GPU of the node is unknown."""
+    """Return the GPU group of a node, or None if its GPU is unknown."""
     if node.gpu_name is None or node.gpu_vram is None:
         return None
     return GpuGroup(node.gpu_vram, node.gpu_name)
 
 
 def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
-    """Group nodes by GPU, smallest memory first, and sort the nodes of each group by address."""
+    """Group nodes by GPU, with the smallest memory first.
+
+    The nodes of each group are sorted by address.
+    """
     nodes_by_gpu: dict[GpuGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
         group = find_gpu_group(node)
@@ -63,7 +66,7 @@ def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
 
 
 class TooFewReason(StrEnum):
-    """The reason why an eligible node is not a candidate although a task needs three nodes."""
+    """Why an eligible node is not a candidate for a task that needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
     # Reason for GPT tasks, which need three nodes with the same GPU.
@@ -72,7 +75,7 @@ class TooFewReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroups:
-    """The candidates of a task in groups, and the reason why each other member is excluded.
+    """The candidates of a task in groups, and why each other member is excluded.
 
     The nodes of a group are sorted by address. A GPT task has a group for each GPU that at least
     three nodes have, in order; any other task has a single group with the key None. If there is no
@@ -89,7 +92,7 @@ class CandidateGroups:
 
 
 def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGroups:
-    """Return the candidate groups of a task among all members of the network."""
+    """Find the candidate groups for a task among all members of the network."""
     member_status = Membership.MEMBER
     members = [node for node in policy_input.nodes.values() if node.membership is member_status]
     members.sort(key=lambda node: node.address)
@@ -120,7 +123,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
 def find_part_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
-    """Return why a node cannot run a part of the task, or None if the node can.
+    """Return why a node cannot run a part of the task, or None if it can.
 
     It is not checked whether there are enough other nodes.
     """
@@ -133,7 +136,7 @@ def find_part_ineligibility_reason(
 def find_hardware_misfit_reason(
     node: Node, requirement: Requirement, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
-    """Return why the GPU or the version of a node does not fit, or None if it fits.
+    """Return why a node's GPU or version does not fit, or None if both fit.
 
     A GPT task needs a node whose GPU is known.
     """

@@ -1,4 +1,4 @@
-"""The legacy system's rule set, as far as it was published, and its selection policy.
+"""The legacy system's rule set, as far as it was published, with its selection policy.
 
 The policy returns the candidates of a task, each with its chance to be drawn first. See
 docs/explanation/legacy.md, docs/explanation/crynux.md#weighted-sum-of-scores.
@@ -45,22 +45,28 @@ LEGACY_BASE_RULES: Mapping[str, Any] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class LegacyPolicy:
-    """Selects three nodes for a task by submission speed or, if `equal`, with equal chances."""
+    """Selects three nodes for a task by their submission speed.
+
+    With `equal`, all nodes have the same chance.
+    """
 
     name: str
     version: int
     equal: bool
 
     def create_evaluator(self) -> "LegacyPolicy":
-        """Return the policy itself, because it needs no state besides the rows of the nodes."""
+        """Return the policy itself, which needs no state besides the rows of the nodes."""
         return self
 
     def draw_trio(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
-        """Draw three nodes (with one GPU for a GPT task), or return None if the task must wait."""
+        """Draw three nodes, or return None if the task must wait.
+
+        A GPT task needs three nodes with the same GPU.
+        """
         return draw_trio(task, policy_input, seed, use_equal_weights=self.equal)
 
     def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
-        """Return each member's weight in the draw within its group."""
+        """Compute each member's weight in the draw within its group."""
         member_status = Membership.MEMBER
         members = [
             node for node in policy_input.nodes.values() if node.membership is member_status
@@ -70,7 +76,7 @@ class LegacyPolicy:
         )
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Ignore the event, because the fold has applied it to the rows of the nodes."""
+        """Ignore the event, which the fold has already applied to the rows of the nodes."""
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member, sorted by address.
@@ -102,7 +108,10 @@ class LegacyPolicy:
 def _iter_group_verdicts(
     group: GpuGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
-    """Yield verdicts on the candidates of a group that is drawn in proportion to its size."""
+    """Yield verdicts on the candidates of a group.
+
+    The group is drawn in proportion to its size.
+    """
     total_weight = sum(speed.weight for speed in speed_by_node.values())
     group_chance = len(speed_by_node) * UNIT // candidate_count
     group_parts = (

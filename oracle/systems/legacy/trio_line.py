@@ -1,4 +1,4 @@
-"""Queues task groups that wait for three nodes, and draws the nodes for a group.
+"""Queues groups of tasks that wait for three nodes, and draws the nodes for a group.
 
 In a network in which every node has a task of its own, a task of the legacy system is a group of
 three tasks. The group is valued, drawn for, started and dropped as a unit
@@ -34,7 +34,10 @@ from oracle.systems.task_queue import (
 
 
 def get_legacy_queue_group(task: Task) -> QueueGroup:
-    """Return the queue group of a task: the GPT tasks, or all others, with the same VRAM."""
+    """Return the queue group of a task.
+
+    GPT tasks with the same VRAM form a queue group, and so do all other tasks with the same VRAM.
+    """
     kind: Literal["gpt", "sd"] = "gpt" if is_gpt_task(task) else "sd"
     return QueueGroup(build_requirement(task).vram, None, kind)
 
@@ -44,11 +47,11 @@ def build_trio_queue(
     group_tasks: Iterable[Task],
     get_value: Callable[[Task], Fraction],
 ) -> list[QueueItem]:
-    """Return complete groups of three waiting tasks as queue items, by value and then by age.
+    """Build queue items from complete groups of three waiting tasks.
 
-    `group_tasks` holds every task of the waiting tasks' groups. The value of a group is the sum of
-    its tasks' values. The age of a group is the age of its last task, because the group cannot
-    start without that task.
+    Items are sorted by value and then by age. `group_tasks` holds every task of the waiting tasks'
+    groups. The value of a group is the sum of its tasks' values. The age of a group is the age of
+    its last task, because the group cannot start without that task.
     """
     groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_sort_key))
     waiting_groups = {task.group for task in waiting_tasks if task.group is not None}
@@ -66,7 +69,7 @@ def build_trio_queue(
 def find_unstartable_tasks(
     waiting_tasks: Iterable[Task], group_tasks: Iterable[Task]
 ) -> list[Task]:
-    """Return the waiting tasks that can never start in a group of three, oldest first.
+    """Return waiting tasks that can never start in a group of three, oldest first.
 
     Such a task has no group, or its group has another size, or a task of the group has ended or
     was started alone. An incomplete group may still become complete.
@@ -90,13 +93,16 @@ def _is_group_broken(tasks: Sequence[Task]) -> bool:
 
 
 def get_age_sort_key(task: Task) -> tuple[Position, TaskKey]:
-    """Return the sort key of a task by age: the position of its creation, then its key."""
+    """Return a key that sorts tasks by age.
+
+    The key is the position of the task's creation, then the task's key.
+    """
     return task.created_at or BEFORE_EVERYTHING, task.key
 
 
 @dataclass(frozen=True, slots=True)
 class TrioPool:
-    """The nodes at the end of a block, from which groups of three tasks draw their nodes.
+    """The nodes from which groups of three tasks draw at the end of a block.
 
     `free` holds the nodes that can get a task now if they fit it. With `explains`, every draw
     lists its candidates.
@@ -112,7 +118,10 @@ class TrioPool:
     )
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether there are three nodes for the group, with the same GPU if required."""
+        """Return whether three nodes are available for the group.
+
+        They have the same GPU if the group requires it.
+        """
         cache_key = (build_requirement(item.task), is_gpt_task(item.task), reserved)
         if cache_key not in self._has_candidates_cache:
             free_network = replace(self.network, nodes=self.free, reserved=reserved)
@@ -124,7 +133,9 @@ class TrioPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw three nodes by weight; if they need the same GPU, draw a GPU group first.
+        """Draw three nodes by weight.
+
+        If they need the same GPU, a GPU group is drawn first.
 
         Raises:
             ValueError: there are fewer than three nodes.
@@ -143,7 +154,10 @@ class TrioPool:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could run a part of the task now, regardless of other nodes."""
+        """Return whether the node could run a part of the task now.
+
+        It is not checked whether there are enough other nodes.
+        """
         row = self.network.nodes.get(node)
         if row is None:
             return False
@@ -158,7 +172,7 @@ class TrioPool:
     def _list_weighted_candidates(
         self, task: Task, policy_input: PolicyInput, gpu: GpuGroup | None
     ) -> Sequence[tuple[Address, int]]:
-        """Return the candidates in the drawn GPU group, each with its weight."""
+        """Return the candidates in the drawn GPU group with their weights."""
         candidates = find_candidate_groups(task, policy_input).groups[gpu]
         weights = self.policy.compute_weights(policy_input)
         return [(node.address, weights[node.address].weight) for node in candidates]

@@ -1,4 +1,4 @@
-"""Selects three nodes for a task: draws a GPU group by size, then nodes by speed B.
+"""Selects three nodes for a task by drawing a GPU group by size, then nodes by speed B.
 
 See docs/reference/sources.md#crynux-qos-of-2024 and
 docs/reference/sources.md#crynux-dispatching-of-2024.
@@ -27,9 +27,9 @@ from oracle.systems.weighted_draw import IndexDraw, NodeDraw, draw_indexes, draw
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSpeed:
-    """The submission speed B (`share`) of a node and the resulting weight, in units of 10^-18.
+    """A node's submission speed B (`share`), and its weight.
 
-    `share` is None if the node has no task in the window.
+    Both are in units of 10^-18. `share` is None if the node has no task in the window.
     """
 
     share: int | None
@@ -39,7 +39,7 @@ class SubmissionSpeed:
 def compute_submission_speeds(
     members: Iterable[Node], time: int, rules: Rules, *, use_equal_weights: bool
 ) -> Mapping[Address, SubmissionSpeed]:
-    """Return each member's speed B and weight at a block time.
+    """Compute each member's speed B and weight at a block time.
 
     A node without B has weight 1, so that new nodes get tasks. With `use_equal_weights`, every
     node has weight 1.
@@ -57,7 +57,10 @@ def compute_submission_speeds(
 
 
 def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
-    """Return the mean of a node's task scores in the window (legacy rules) or in the pool."""
+    """Return the mean of a node's task scores.
+
+    They are the scores in the window (legacy rules) or in the pool.
+    """
     if rules.legacy is not None:
         return compute_window_tally(node, time, rules.legacy).node_score
     return (
@@ -74,7 +77,7 @@ _GROUP_SUFFIX = b"card group"
 
 @dataclass(frozen=True, slots=True)
 class TrioChoice:
-    """The chosen nodes in order, and the draws that explain the choice.
+    """The three chosen nodes in order, with the draws that explain the choice.
 
     `gpu` is the GPU group that was drawn for a GPT task, and `group_draw` is the draw of this
     group; both are None for other tasks. `group_draw.candidate_index` is an index of the groups
@@ -89,7 +92,7 @@ class TrioChoice:
 def draw_trio(
     task: Task, policy_input: PolicyInput, seed: bytes, *, use_equal_weights: bool
 ) -> TrioChoice | None:
-    """Draw three nodes for a task, or return None if the task must wait for more nodes.
+    """Draw three nodes for a task, or return None if too few nodes are available.
 
     Args:
         task: the task to run.
@@ -117,7 +120,10 @@ def draw_trio(
 def _draw_gpu_group(
     candidate_groups: CandidateGroups, seed: bytes
 ) -> tuple[GpuGroup | None, IndexDraw | None]:
-    """Draw a GPU group with a chance that is proportional to the size of the group."""
+    """Draw a GPU group.
+
+    Its chance is proportional to its size.
+    """
     groups = list(candidate_groups.groups)
     if groups == [None]:
         return None, None

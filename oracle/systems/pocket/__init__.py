@@ -1,4 +1,4 @@
-"""Pocket's node selector ("cherry picker"), which assigns tickets by latency and success rate.
+"""Pocket's node selector, which assigns tickets by latency and success rate.
 
-See docs/explanation/pocket.md.
+Pocket calls it "cherry picker". See docs/explanation/pocket.md.
 """

@@ -1,4 +1,4 @@
-"""JavaScript's arithmetic on doubles, as Pocket's selector uses it.
+"""JavaScript's floating-point arithmetic, as Pocket's selector uses it.
 
 See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
 """
@@ -35,7 +35,10 @@ def round_to_five_decimals(x: float) -> float:
 
 
 def compute_quantile(sorted_samples: Sequence[float], q: float) -> float:
-    """Return the quantile `q` of one or more samples, interpolated linearly at (n - 1) * q."""
+    """Compute the quantile `q` of samples by linear interpolation at (n - 1) * q.
+
+    There must be at least one sample.
+    """
     quantile_position = (len(sorted_samples) - 1) * q
     lower_index = math.floor(quantile_position)
     if lower_index + 1 == len(sorted_samples):

@@ -1,4 +1,4 @@
-"""Pocket's node selector, which records the outcomes of relays and assigns tickets to nodes.
+"""Pocket's node selector, which records relay outcomes and assigns tickets to nodes.
 
 The selector uses no clock, random number or chain, so the same calls give the same results. The
 daemon, `select`, `backtest` and a gateway all use this selector. See
@@ -20,7 +20,7 @@ from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, RelayOutc
 
 @dataclass(slots=True)
 class PortalRecord:
-    """The outcomes of one node for one chain.
+    """The outcomes of a node for one chain.
 
     Median and weighted latency are rounded to 5 decimals. A field named `…_until` is the time at
     which the fields above it expire. `flag` is None if it was never set. `samples` are durations
@@ -66,16 +66,19 @@ class PortalRecord:
         self.p90 = p90
 
     def record_failure(self, now: int, params: PortalParameters) -> None:
-        """Count a failure; the latencies stay those of the last success."""
+        """Count a failure.
+
+        The latencies stay those of the last success.
+        """
         self._add_counts(now, params, failures=1)
         self._reset_expired_samples(now, params)
 
     def set_failure_flag(self, until: int, *, flag: bool) -> None:
-        """Set or clear the failure flag, and set the time when it expires."""
+        """Set or clear the failure flag, with a new expiry time."""
         self.flag, self.flag_until = flag, until
 
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
-        """Return the statistics that determine the node's rank."""
+        """Compute the statistics that determine the node's rank."""
         is_failing = self.is_flagged(now)
         if not self.has_recent_outcome(now):
             return NodeStats(node, 0, 1.0, 0.0, 0.0, is_failing)
@@ -121,7 +124,7 @@ class PortalRecord:
 
 
 class PortalMemory:
-    """The `ChainMemory` of `portal_api_head`, with portal-api's state of each node.
+    """The `ChainMemory` of the profile `portal_api_head`, with the same state as portal-api.
 
     A value that was written at time t with a time to live is valid while now < t + ttl. Times are
     whole milliseconds, latencies seconds (docs/explanation/pocket.md#portal-api). Only this class
@@ -163,7 +166,10 @@ class PortalMemory:
         return (record or _EMPTY_RECORD).compute_stats(node, now, self._params)
 
     def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
-        """Update the flags of these nodes; the cost grows only with the failing nodes."""
+        """Update the failure flags of these nodes.
+
+        The cost grows only with the failing nodes.
+        """
         for node in sorted(self._suspect_nodes):
             record = self.records[node]
             if node in nodes:
@@ -181,7 +187,7 @@ class PortalMemory:
             self._suspect_nodes.add(node)
 
     def _is_suspect(self, record: PortalRecord, now: int) -> bool:
-        """Return whether a flag may have to be set or cleared, now or when a value expires."""
+        """Return whether a node's flag may change, now or when a value expires."""
         if not record.has_recent_outcome(now):
             return False
         if record.successes:
@@ -197,7 +203,7 @@ _NO_LATENCY = -1.0
 
 
 class OutcomeWindow:
-    """One node's outcomes, oldest first, with the latency of each success in seconds.
+    """The outcomes of one node, oldest first, with the latency of each success in seconds.
 
     `out_until` is the time, in milliseconds, until which the node gets no tickets.
     """
@@ -213,7 +219,10 @@ class OutcomeWindow:
         self._cached_stats: NodeStats | None = None
 
     def add_outcome(self, outcome_ms: int, latency: float | None, window: int) -> None:
-        """Add an outcome and remove expired ones; `latency` is None for a failure."""
+        """Add an outcome and remove expired ones.
+
+        `latency` is None for a failure.
+        """
         outcomes = self._outcomes
         while outcomes and outcomes[0][0] <= outcome_ms - window:
             _, dropped_latency = outcomes.popleft()
@@ -228,7 +237,7 @@ class OutcomeWindow:
         self._cached_stats = None
 
     def compute_stats(self, node: Address, now: int, params: ArticleParameters) -> NodeStats:
-        """Return the statistics of the outcomes in the time (now - window, now]."""
+        """Compute the statistics of the outcomes in the time (now - window, now]."""
         outcomes = self._outcomes
         if not outcomes:
             node_stats = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
@@ -265,7 +274,7 @@ class ArticleMemory:
         self._get_window(node).add_outcome(now, latency, self._params.window_ms)
 
     def record_failure(self, node: Address, now: int) -> None:
-        """Record a failure, which begins or extends the node's time without tickets."""
+        """Record a failure, which starts or extends the time in which the node gets no tickets."""
         window = self._get_window(node)
         params = self._params
         window.add_outcome(now, None, params.window_ms)
@@ -288,7 +297,10 @@ class ArticleMemory:
         return window.compute_stats(node, now, self._params)
 
     def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
-        """Do nothing, because this profile has no flags and counts failures when they happen."""
+        """Do nothing, because this profile has no flags.
+
+        It counts failures when they happen.
+        """
 
     def _get_window(self, node: Address) -> OutcomeWindow:
         if node not in self._windows:
@@ -299,7 +311,7 @@ class ArticleMemory:
 def _build_stats(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
-    """Return the statistics of `attempts` outcomes, given the sorted latencies of successes."""
+    """Build the statistics of `attempts` outcomes from the sorted latencies of successes."""
     if not attempts:
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
@@ -324,7 +336,7 @@ _NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
 def create_chain_memory(params: Parameters) -> ChainMemory:
-    """Return an empty `ChainMemory` for the profile of these parameters."""
+    """Create an empty `ChainMemory` for the profile that these parameters belong to."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
@@ -335,7 +347,7 @@ def create_chain_memory(params: Parameters) -> ChainMemory:
 
 
 class NodeSelector:
-    """The nodes as one gateway sees them, separately for each chain.
+    """The nodes of each chain as one gateway sees them.
 
     Times are whole milliseconds, all from the same clock. Outcomes count in the order in which
     they are recorded. Memory grows with the numbers of nodes and chains, and of outcomes in one
@@ -347,7 +359,7 @@ class NodeSelector:
         self.chains: dict[str, ChainMemory] = {}
 
     def record_outcome(self, outcome: RelayOutcome) -> None:
-        """Record a relay's outcome if it counts as a success or a failure of the node."""
+        """Record the outcome of a relay, if it is a success or failure of the node."""
         blame = BLAME_BY_KIND[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000
@@ -358,11 +370,11 @@ class NodeSelector:
             self._get_chain_memory(outcome.chain).record_failure(outcome.node, outcome.t_ms)
 
     def record_passed_health_check(self, node: Address, chain: str, t_ms: int) -> None:
-        """Record that a health check of the node passed at `t_ms`."""
+        """Record that the node passed a health check at `t_ms`."""
         self._get_chain_memory(chain).record_passed_health_check(node, t_ms)
 
     def reset_node(self, node: Address) -> None:
-        """Clear the history of a node for every chain."""
+        """Clear the history of a node on all chains."""
         for memory in self.chains.values():
             memory.reset_node(node)
 
@@ -373,7 +385,7 @@ class NodeSelector:
         now_ms: int,
         omitted_nodes: Mapping[Address, str] = _NONE_LEFT_OUT,
     ) -> Ranking:
-        """Rank the candidates and assign their tickets, without changing anything.
+        """Rank the candidates and compute their tickets, without changing anything.
 
         Args:
             chain: the chain whose outcomes count.
@@ -389,7 +401,10 @@ class NodeSelector:
         return rank_nodes(all_stats, self.params, omitted_nodes)
 
     def update_failure_flags(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
-        """Update the failure flags of these nodes; only `portal_api_head` has such flags."""
+        """Update the failure flags of these nodes.
+
+        Only `portal_api_head` has such flags.
+        """
         self._get_chain_memory(chain).update_failure_flags(nodes, now_ms)
 
     def _get_chain_memory(self, name: str) -> ChainMemory:

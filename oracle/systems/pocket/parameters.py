@@ -1,6 +1,7 @@
-"""The parameters of Pocket's selector, with a class for each profile, validated at creation.
+"""The parameters of Pocket's selector, validated at creation.
 
-See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#parameters.
+There is a class for each profile. See docs/explanation/pocket.md#constants and
+docs/explanation/pocket.md#parameters.
 """
 
 import math
@@ -13,7 +14,7 @@ _ValueCheck = tuple[str, bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The ranking parameters of both profiles; latencies are in seconds.
+    """The ranking parameters that both profiles have; latencies are in seconds.
 
     Raises:
         ValueError: a value is invalid, by itself or together with others; the message names the
@@ -73,7 +74,7 @@ class Parameters:
         ]
 
     def _list_own_checks(self) -> tuple[_ValueCheck, ...]:
-        """Return the checks of the values that only this profile has."""
+        """Return the checks of values that only this profile has."""
         return ()
 
     @property
@@ -84,7 +85,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleParameters(Parameters):
-    """The parameters of the article's profile, which counts the outcomes of one window.
+    """The parameters of the profile `article`, which counts outcomes in one window.
 
     See docs/explanation/pocket.md#the-article.
     """
@@ -108,9 +109,10 @@ class ArticleParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalParameters(Parameters):
-    """The parameters of portal-api's code, with its last version's defaults (and bugs).
+    """The parameters of portal-api's code.
 
-    See docs/explanation/pocket.md#portal-api.
+    The defaults, including bugs, are those of its last version. See
+    docs/explanation/pocket.md#portal-api.
     """
 
     # Time for which the counts are kept after the last outcome.

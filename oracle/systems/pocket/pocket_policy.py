@@ -1,10 +1,11 @@
-"""Pocket's profiles as policies: `article` (the default), and `portal_api_head` with its bugs.
+"""Pocket's two profiles as policies.
 
-A policy runs Pocket's selector along a history of domain events (docs/explanation/pocket.md). The
-failure flag of `portal_api_head` depends on when nodes are evaluated. The original code evaluates
-every node of the session for every relay. Here, each `task_started` triggers an evaluation of
-every member, in the scope of that task, just before the assignment. Computing verdicts changes
-nothing, so the same events always give the same state.
+`article` is the default, and `portal_api_head` has the bugs of the original. A policy runs
+Pocket's selector along a history of domain events (docs/explanation/pocket.md). The failure flag
+of `portal_api_head` depends on when nodes are evaluated. The original code evaluates every node of
+the session for every relay. Here, each `task_started` triggers an evaluation of every member, in
+the scope of that task, just before the assignment. Computing verdicts changes nothing, so the same
+events always give the same state.
 """
 
 from collections import deque
@@ -49,11 +50,11 @@ _MAX_ENDED_TASKS = 100_000
 
 @dataclass(slots=True)
 class Part:
-    """A node's part in a task; a task has one part unless the network commits and discloses.
+    """A node's part in a task.
 
-    `started_ms` and `answered_ms` are the times, in milliseconds, at which the node's execution
-    clock started and stopped. If `disclosed`, no further event is expected before the node's
-    result is accepted.
+    A task has one part unless the network commits and discloses. `started_ms` and `answered_ms`
+    are the times, in milliseconds, at which the node's execution clock started and stopped. If
+    `disclosed`, no further event is expected before the node's result is accepted.
     """
 
     node: Address
@@ -75,7 +76,7 @@ class OpenTask:
     parts: list[Part] = field(default_factory=list)
 
     def is_waiting_for(self, part: Part) -> bool:
-        """Return whether this part's node is to blame for a cancellation of the task.
+        """Return whether the node of this part is to blame if the task is cancelled.
 
         The rule is the same as in `oracle.domain.fold.task_lifecycle`.
         """
@@ -88,12 +89,12 @@ class OpenTask:
 
 
 def get_latency_scope(kind: network_events.TaskKind | None) -> str:
-    """Return the scope for comparing latencies of this kind of task."""
+    """Return the scope in which latencies of this kind of task are compared."""
     return "any" if kind is None else kind.value
 
 
 class TaskTracker:
-    """Tracks tasks from their creation to their end, to attribute outcomes to nodes.
+    """Tracks tasks from creation to end, to attribute their outcomes to nodes.
 
     The scope of a task is its kind.
     """
@@ -113,7 +114,7 @@ class TaskTracker:
         task.created, task.kind = True, event.kind
 
     def record_start(self, event: network_events.TaskStarted) -> str | None:
-        """Record that a node started a task, and return the scope of the task.
+        """Record that a node started a task, and return the task's scope.
 
         The result is None if the start is invalid.
         """
@@ -127,7 +128,7 @@ class TaskTracker:
         return scope
 
     def record_answer(self, event: Answer) -> None:
-        """Stop the clock of a part at its submission, commitment or error report."""
+        """Stop the clock of a part when its node submits, commits or reports an error."""
         task = self._open_tasks.get(event.task)
         part = None if task is None else task.find_part(event.node)
         if part is None or part.ended or part.answered_ms is not None:
@@ -146,13 +147,13 @@ class TaskTracker:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
-        """Record that a result was accepted; its node has to upload the result next."""
+        """Record that a result was accepted, which its node has to upload next."""
         task = self._open_tasks.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
 
     def record_ending(self, event: Terminal) -> list[RelayOutcome]:
-        """End the parts that a terminal event ends, and return their outcomes."""
+        """End the parts to which a terminal event applies, and return their outcomes."""
         task = self._open_tasks.get(event.task)
         if task is None or not task.parts:
             # A task that was never started can legally end only by an abort.
@@ -191,7 +192,7 @@ def _ends_unstarted_task(event: Terminal) -> bool:
 
 
 def _is_part_ended(part: Part, event: Terminal) -> bool:
-    """Return whether a terminal event ends the part.
+    """Return whether a terminal event ends this part.
 
     The node that the event names is ignored if the task has only one part.
     """
@@ -201,7 +202,10 @@ def _is_part_ended(part: Part, event: Terminal) -> bool:
 
 
 def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
-    """Return a part's outcome, which is a timeout if the node is to blame."""
+    """Build the outcome of a part.
+
+    It is a timeout if the node is to blame.
+    """
     stopped_ms = event.timestamp_ms if part.answered_ms is None else part.answered_ms
     has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
     is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)
@@ -217,7 +221,7 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
 
 
 class StakeIneligibility(StrEnum):
-    """The reason why a member's stake keeps the member from being a candidate.
+    """Why a member is no candidate because of its stake.
 
     See docs/explanation/pocket.md#stake-and-height.
     """
@@ -228,7 +232,7 @@ class StakeIneligibility(StrEnum):
 
 
 class PocketEvaluator:
-    """The `CandidateEvaluator` of Pocket's policies.
+    """The `CandidateEvaluator` of both Pocket policies.
 
     The memory that it takes grows with the numbers of nodes, scopes and open tasks, and not with
     the length of the history.
@@ -260,16 +264,17 @@ class PocketEvaluator:
         }
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply one event; an event that breaks a rule changes nothing.
+        """Apply an event.
 
-        See docs/reference/events-and-jsonl.md#what-is-legal.
+        An event that breaks a rule changes nothing. See
+        docs/reference/events-and-jsonl.md#what-is-legal.
         """
         handler = self._handlers.get(type(event))
         if handler is not None:
             handler(event)
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
-        """Return a verdict on every member for the task, sorted by address."""
+        """Return a verdict on every member for this task, sorted by address."""
         ranking = self.rank_candidates(task, policy_input)
         verdicts = [
             CandidateVerdict(row.node, row.chances, None, build_ticket_components(row))
@@ -281,9 +286,10 @@ class PocketEvaluator:
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
     def rank_candidates(self, task: Task, policy_input: PolicyInput) -> Ranking:
-        """Rank the members that could get the task; equal members are sorted by address.
+        """Rank the members that could get the task.
 
-        All other members are left out, each with the reason.
+        Members of equal rank are sorted by address. All other members are left out, each with the
+        reason.
         """
         members = sorted(
             address
@@ -305,7 +311,7 @@ class PocketEvaluator:
     def find_ineligibility_reason(
         self, node: Node, task: Task, policy_input: PolicyInput
     ) -> IneligibilityReason | StakeIneligibility | None:
-        """Return why a member cannot get the task, or None if the member can get it."""
+        """Return why a member cannot get the task, or None if it can."""
         if node.paused:
             return IneligibilityReason.PAUSED
         if node.running:
@@ -317,7 +323,7 @@ class PocketEvaluator:
         return find_misfit_reason(node, build_requirement(task))
 
     def _handle_join(self, event: network_events.NodeJoined) -> None:
-        """Clear the history of a node that joins, in every scope."""
+        """Clear the history of a joining node in every scope."""
         if event.node in self._members:
             return
         self._members.add(event.node)
@@ -330,7 +336,10 @@ class PocketEvaluator:
         | network_events.NodeSlashed
         | network_events.NodeKickedOut,
     ) -> None:
-        """Remove a member that left, or that requested to quit and gets no more tasks."""
+        """Remove a member that has left or asked to quit.
+
+        A member that asked to quit gets no more tasks.
+        """
         self._members.discard(event.node)
 
     def _handle_start(self, event: network_events.TaskStarted) -> None:
@@ -353,14 +362,17 @@ class PocketEvaluator:
 
 @dataclass(frozen=True, slots=True)
 class PocketPolicy:
-    """A selection policy of Pocket, which compares latencies only within one kind of task."""
+    """A selection policy of Pocket.
+
+    It compares latencies only within one kind of task.
+    """
 
     name: str
     version: int
     params: Parameters
 
     def create_evaluator(self) -> PocketEvaluator:
-        """Return an evaluator that has received no event yet."""
+        """Create an evaluator that has received no event yet."""
         return PocketEvaluator(self.params)
 
 

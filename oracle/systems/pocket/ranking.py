@@ -1,4 +1,4 @@
-"""Ranks candidates by latency, and assigns the tickets that decide which node is picked.
+"""Ranks candidates by latency, and computes the tickets by which a node is picked.
 
 The ranking is a pure function of statistics and parameters. A pick is a pure function of the
 ranking and of numbers that anyone can recompute from a seed. A row of the ranking is explained in
@@ -18,11 +18,12 @@ from oracle.systems.pocket.parameters import Parameters, PortalParameters
 
 
 class NodeStats(NamedTuple):
-    """The statistics of a node for a ranking; latencies are in seconds, or 0 if unknown.
+    """The statistics of a node for a ranking.
 
-    If `failing`, the node gets no tickets because of its failures (`article`), or is flagged and
-    has had no success since then (`portal_api_head`). `out_until_ms` is the time from which the
-    node gets tickets again unless more failures follow, or None if there is no such time.
+    Latencies are in seconds, or 0 if unknown. If `failing`, the node gets no tickets because of
+    its failures (`article`), or is flagged and has had no success since then (`portal_api_head`).
+    `out_until_ms` is the time from which the node gets tickets again unless more failures follow,
+    or None if there is no such time.
     """
 
     node: Address
@@ -36,10 +37,10 @@ class NodeStats(NamedTuple):
 
 
 class ChainMemory(Protocol):
-    """What a profile stores about one chain's nodes; times are in whole milliseconds.
+    """What a profile stores about the nodes of one chain.
 
-    Outcomes count in the order in which they are recorded. `compute_stats` changes nothing, even
-    if it is called repeatedly and for different times.
+    Times are in whole milliseconds. Outcomes count in the order in which they are recorded.
+    `compute_stats` changes nothing, even if it is called repeatedly and for different times.
     """
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
@@ -58,11 +59,11 @@ class ChainMemory(Protocol):
         ...
 
     def reset_node(self, node: Address) -> None:
-        """Clear a node's history."""
+        """Clear the history of a node."""
         ...
 
     def compute_stats(self, node: Address, now: int) -> NodeStats:
-        """Return the statistics that determine the node's rank."""
+        """Compute the statistics that determine the node's rank."""
         ...
 
     def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
@@ -71,7 +72,7 @@ class ChainMemory(Protocol):
 
 
 class TicketReason(StrEnum):
-    """The reason for a node's number of tickets.
+    """Why a node has its number of tickets.
 
     `untested` means all tickets, because there is no recent outcome, and `top_tier` means all
     tickets because of low latency. `penalised` and `zeroed` mean that latency cost some or all
@@ -93,7 +94,7 @@ class TicketReason(StrEnum):
 
 
 class RankedNode(NamedTuple):
-    """A node in a ranking, with the steps that led to its tickets.
+    """A node in a ranking, with the steps by which its tickets were computed.
 
     `benchmark` is the latency with which the node was compared, or None if it was not compared.
     `difference` is the latency above the benchmark, and `lost` the tickets lost for it.
@@ -120,7 +121,7 @@ class RankedNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The nodes that may be picked, in order of rank.
+    """The nodes that may be picked, ordered by rank.
 
     `input_order` holds the ranked nodes in the order of the input, and `total` is the number of
     all tickets. If `degraded`, there are no tickets, so all nodes have the same chance. `left_out`
@@ -140,7 +141,10 @@ def rank_nodes(
     params: Parameters,
     omitted_nodes: Mapping[Address, str] | None = None,
 ) -> Ranking:
-    """Rank nodes by weighted latency, and assign tickets; equal nodes keep their order."""
+    """Rank nodes by weighted latency, and compute tickets.
+
+    Nodes with equal latencies keep their order.
+    """
     all_stats = list(all_stats)
     rows: list[RankedNode] = []
     remaining_factor, previous_latency = params.max_tickets, 0.0
@@ -162,7 +166,11 @@ def rank_nodes(
 def _rank_node(
     stats: NodeStats, factor: int, previous_latency: float, params: Parameters
 ) -> RankedNode:
-    """Return a node's row with tickets, given its remaining factor and the previous latency."""
+    """Build the row of a node with its tickets.
+
+    `factor` and `previous_latency` are the remaining factor and the latency of the previous node
+    in the ranking.
+    """
     benchmark = _compute_benchmark_latency(stats, previous_latency, params)
     latency_difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost_tickets, remaining_factor = 0, factor
@@ -196,7 +204,7 @@ def _compute_benchmark_latency(
 
 
 def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
-    """Return the factor that a node keeps if its latency would reduce the factor to 0."""
+    """Return the factor that is left to a node whose latency would reduce it to 0."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
@@ -227,7 +235,10 @@ def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -
 
 
 def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with each node's probability; it is equal if no row has tickets."""
+    """Add each node's probability to its row.
+
+    If no row has tickets, all probabilities are equal.
+    """
     rows = tuple(rows)
     total_tickets = sum(row.tickets for row in rows)
     ticket_count = total_tickets or len(rows)
@@ -241,7 +252,7 @@ def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]
 
 
 def format_ticket_explanation(row: RankedNode) -> str:
-    """Return the number of a node's tickets, and why the node does not have all tickets."""
+    """Format how many tickets a node has, and why it does not have all of them."""
     max_tickets = row.params.max_tickets
     return f"{row.tickets} of {max_tickets} tickets: {_format_reason(row)}"
 
@@ -292,7 +303,7 @@ def _format_seconds(ms: int | None) -> str:
 
 
 def build_ticket_components(row: RankedNode) -> dict[str, str]:
-    """Return the components of a node's tickets, in order.
+    """Return the numbers from which a node's tickets follow, in order.
 
     The names are those of docs/explanation/pocket.md. Rates have 18 digits, and latencies (in
     seconds) have 5. Components that do not apply are left out.

@@ -1,4 +1,4 @@
-"""The outcome of a relay, and whether the node that served it is to blame.
+"""The outcomes of a relay, and whether the node that served it is to blame.
 
 See docs/explanation/pocket.md#kinds-of-outcome.
 """
@@ -12,7 +12,7 @@ from oracle.domain.ids import Address
 
 
 class OutcomeKind(StrEnum):
-    """The outcome of a relay, by its name in `POST /v1/outcomes`."""
+    """The outcome of a relay, named as in `POST /v1/outcomes`."""
 
     OK = "ok"
     # The node sent a valid response that reports a mistake of the user.
@@ -39,7 +39,7 @@ class OutcomeKind(StrEnum):
 
 
 class Blame(StrEnum):
-    """The effect of an outcome on a node: it counts as a success, as a failure, or not at all."""
+    """Whether an outcome counts as a success of the node, as a failure, or not at all."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -65,9 +65,10 @@ BLAME_BY_KIND: Mapping[OutcomeKind, Blame] = MappingProxyType(
 
 
 class RelayOutcome(NamedTuple):
-    """A relay that ended at `t_ms`, in milliseconds; all outcomes use the same clock.
+    """A relay that ended at `t_ms`, in milliseconds.
 
-    `chain` is the scope in which latencies are compared. `latency_ms` counts only for a success.
+    All outcomes use the same clock. `chain` is the scope in which latencies are compared.
+    `latency_ms` counts only for a success.
     """
 
     node: Address
