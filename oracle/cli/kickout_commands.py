@@ -184,9 +184,10 @@ def accuse(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Accuse a due node with its leaf in the last round, after confirmation.
+    """Accuse a node whose kickout is due, after confirmation.
 
-    Anyone may send this call. The kickout can be executed after the veto delay.
+    The call proves the accusation with the node's leaf in the last round. Anyone may send this
+    call. The kickout can be executed after the veto delay.
     """
     _run_kickout_command(
         node,

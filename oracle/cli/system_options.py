@@ -211,7 +211,7 @@ def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
 
 
 def _build_choice_without_exclusions(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
-    """Return the policy with rules without penalties, so that no node is excluded.
+    """Return the policy with penalty-free rules, so that no node is excluded.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """

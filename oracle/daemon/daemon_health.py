@@ -107,7 +107,7 @@ class DaemonHealth:
         metrics.BLOCK.labels("folded").set(block.number)
 
     def record_contract_state(self, statistics: OutboxStatistics | None) -> None:
-        """Record the contract's state, or mark it as unknown for None."""
+        """Record the contract's state; None marks it as unknown."""
         self.contract = None if statistics is None else statistics.contract
 
     @property

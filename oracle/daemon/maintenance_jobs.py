@@ -211,7 +211,7 @@ class MaintenanceJobs:
         return None if audit_result is None else _describe_audit(audit_result)
 
     def _get_min_audit_blocks(self) -> int:
-        """Return how many new blocks an audit by a second endpoint needs at least.
+        """Return the minimum number of new blocks for an audit by a second endpoint.
 
         If headers prove the logs, only whole windows are audited. Otherwise the audit is the only
         verification, so blocks are audited sooner. A process that runs once audits all blocks.

@@ -74,7 +74,7 @@ def wait_for_index(
     records: Records | None,
     retry: Callable[[Callable[[], ChainSource]], ChainSource] | None = None,
 ) -> Index | None:
-    """Open the index and wait until an endpoint answers, or return None if stopped before.
+    """Open the index and wait until an endpoint answers, or return None if stopped first.
 
     `records` is None if the database is empty. Its tables are then created as soon as an endpoint
     has proven to serve the configured chain. `retry` repeats a request until an endpoint answers.
@@ -111,7 +111,7 @@ def acquire_lease_or_wait(
     *,
     is_standby: bool,
 ) -> int | None:
-    """Acquire the lease and return its epoch, or return None if stopped before.
+    """Acquire the lease and return its epoch, or return None if stopped first.
 
     A standby checks the contract and then waits until the leader has ended. Any other process
     waits for the lease to expire, and only if the holder may have ended already.

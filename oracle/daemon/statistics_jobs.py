@@ -78,7 +78,7 @@ class StatisticsJob:
         return None
 
     def _check_system_clock(self) -> None:
-        """Report it if this machine's clock is wrong.
+        """Report a health condition if this machine's clock is wrong.
 
         Statements and logs depend on the clock.
         """

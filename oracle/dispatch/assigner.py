@@ -47,7 +47,7 @@ class _EvaluatorState:
 
 
 class EvaluatorCache:
-    """Keeps the evaluator of a stateful policy (Pocket's) in step with the fold.
+    """Keeps the evaluator of a stateful policy (Pocket's) up to date with the fold.
 
     A second evaluator is kept at the final block, so that a reorg is cheap. Nothing is stored,
     because the same events always give the same evaluator. After the daemon starts, the stored

@@ -295,7 +295,7 @@ def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> 
 def _find_contests_with_second_group(
     uow: UnitOfWork, context: DispatchContext, time: int
 ) -> Iterator[Intent]:
-    """Yield the open contests that have a second group, ordered by any account."""
+    """Yield the open contests for which any account has ordered a second group."""
     calls = load_second_group_calls(uow, context.account_context.account, time)
     ordered_subjects = {
         call.request.subject

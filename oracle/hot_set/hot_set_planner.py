@@ -115,9 +115,9 @@ def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | 
     """Return the newest round that this reporter may write to the hot set now.
 
     Transmitters of a lower rank may write a round first, so a round is due when their head start
-    is over. The result is None if no round is due.
+    is over. The result is None if no round is due, or if its root was withdrawn.
 
-    The result is also None if the root of this round was withdrawn. `block` is the block at which
+    `block` is the block at which
     the contract is read. The newest round cannot be used, because its head start would never end
     if rounds are accepted at shorter intervals than the head start.
     """

@@ -108,7 +108,7 @@ def _collect_hold_notices(uow: UnitOfWork, time: int) -> list[Notice]:
 
 @dataclass(slots=True)
 class NoticeCollector:
-    """Collects notices.
+    """Collects notices about new events in the database.
 
     After a failure, create a new collector to continue from the database.
     """

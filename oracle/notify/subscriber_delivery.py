@@ -44,7 +44,7 @@ _CONFIRMATION_SECONDS = 86_400
 
 
 class SubscriberTarget:
-    """A subscriber's webhook or mailbox; every message links to the end of the subscription."""
+    """A subscriber's webhook or mailbox; every message has a link to unsubscribe."""
 
     def __init__(
         self, terms: SubscriptionTerms, entry: Subscription, clock: Callable[[], float]

@@ -115,7 +115,7 @@ class DeploymentAnswer(ApiModel):
 
 
 class ContractCallAnswer(ApiModel):
-    """A call by the contract's admin, pauser or vetoer, through a timelock if the admin is one."""
+    """A call by the contract's admin, pauser or vetoer; an admin may call through a timelock."""
 
     act: str
     sender: str

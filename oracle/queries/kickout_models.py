@@ -207,7 +207,7 @@ def build_kickout_case_entries(
 
 
 def build_expulsion_entries(kicks: Sequence[NodeKick], min_block: int) -> Iterator[ExpulsionEntry]:
-    """Yield a row for each expulsion from block `min_block` on, oldest first."""
+    """Yield a row for each expulsion since block `min_block`, oldest first."""
     kicks_with_expulsion = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
     for kick, expulsion in sorted(
         kicks_with_expulsion, key=lambda pair: (pair[1].at, pair[0].node)

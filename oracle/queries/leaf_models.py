@@ -175,7 +175,7 @@ class FieldDifference(ApiModel):
 
 
 class LeafDifference(ApiModel):
-    """The first leaf that differs between two reports, in the order of seats."""
+    """The first leaf, in seat order, that differs between two reports."""
 
     seat: int
     own_leaf: ProofLeaf | None = Field(

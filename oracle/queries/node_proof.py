@@ -108,9 +108,7 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return whether a proof in this round is possible without folding the logs again.
-
-    The result is also true if no proof is possible at all.
+    """Return whether the leaves needed for a proof in this round are stored.
 
     The result is True if the round was not accepted, because no proof is possible then.
     """

@@ -113,7 +113,10 @@ def format_headline(summary: NodeSummary) -> str:
 
 
 def _format_kickout_headline(summary: NodeSummary) -> str | None:
-    """Return the headline for an accused node or a due kickout, or None for any other node."""
+    """Return the headline of a node that is accused or whose kickout is due.
+
+    The result is None for any other node.
+    """
     if not summary.node_scores.is_kickout_due:
         if summary.kick_at is None or summary.node_scores.qos is None:
             return None

@@ -94,7 +94,7 @@ class OutboxCounter:
 def add_account_stats(
     stats: OutboxStatistics, contexts: Mapping[str, AccountContext], heads: Heads
 ) -> OutboxStatistics:
-    """Return `stats` with the figures of each account added, by its role.
+    """Return `stats` with the figures of each account added, keyed by role.
 
     Values that are read from the chain are left out if no endpoint responds.
     """
@@ -163,7 +163,7 @@ def _count_kickouts_by_state(kicks: list[NodeKick]) -> dict[str, int]:
 
 
 def _add_report_change_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
-    """Add how much the newest report differs from the round before it."""
+    """Add the size of the newest report's changes since the previous round."""
     newest_reports = uow.reports.list_newest(1)
     if newest_reports:
         change = newest_reports[0].report.change

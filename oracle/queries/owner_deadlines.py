@@ -253,7 +253,7 @@ def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
 
 
 def _find_relevant_objection(view: NodeView) -> ObjectionEntry | None:
-    """Return the objection to the due kickout that counts, or else the first objection."""
+    """Return the objection that counts against the due kickout, or else the first objection."""
     objections = [entry for entry in view.objections if entry.due_since == view.kickout.due_since]
     return min(objections, key=lambda entry: (not entry.is_counted, entry.seq), default=None)
 

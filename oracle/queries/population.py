@@ -36,7 +36,7 @@ _MAX_NAME_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class OnChainScores:
-    """The lanes of an accepted round by seat; empty if the round's leaves are no longer stored."""
+    """The nodes' lanes in an accepted round, in seat order; empty if no longer stored."""
 
     accepted: RoundAccepted | None
     lanes: Lanes

@@ -91,7 +91,7 @@ def _format_json_document(
 
 
 def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the ended tasks that several nodes ran, in the order of their ends."""
+    """Return the ended tasks that several nodes ran, in the order in which they ended."""
     ended_tasks = [
         (task.ended_at, task) for task in tasks if task.runs and task.ended_at is not None
     ]
@@ -152,7 +152,7 @@ def _format_fraction(value: int | None) -> str | None:
 def _build_score_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return the scores of each node that count, from its pool or its legacy window."""
+    """Return each node's counted scores, from its score pool or legacy window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}

@@ -106,7 +106,10 @@ def _group_by_period(
 def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
-    """Build the score period of history points, the first of which precedes the period."""
+    """Build a score period from history points.
+
+    The first point precedes the period.
+    """
     decrease_marks = [
         mark
         for mark in marks

@@ -221,7 +221,7 @@ def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
 
 
 def count_suspect_blocks(uow: UnitOfWork) -> int:
-    """Count the blocks that only endpoints proven wrong have returned so far."""
+    """Count the blocks that were read only from endpoints later proven wrong."""
     scope = uow.coverage.get_current_scope()
     return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 

@@ -26,9 +26,8 @@ def find_unverified_kickout(
 ) -> EvidenceVerification | None:
     """Return an unverified kickout that became due since the last round.
 
-    The result is None if there is none.
-
-    The result is also None if the rules of the network do not require the verification.
+    The result is None if there is none, or if the rules of the network do not require the
+    verification.
 
     Raises:
         TransientError: it is not known which kickouts are newly due, or since when.

@@ -87,7 +87,7 @@ def find_as_of_block(uow: UnitOfWork, accepted_round: RoundAccepted) -> BlockRef
 def find_last_block_of_period(
     chain: ChainSource, store: Store, period: int, period_seconds: int
 ) -> BlockRef:
-    """Return the last block of a period, as of which its report is built.
+    """Return the last block of a period, the as-of block of its report.
 
     The block is taken from the stored report. If there is no such report, or if the report was
     missed, so that its block may have left the chain, the block is found on the chain by

@@ -225,7 +225,7 @@ def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHol
 
 
 def get_releasable_hold(uow: UnitOfWork, period: int) -> ReportHold:
-    """Return the hold of a period, which an operator may release.
+    """Return a period's hold, after checking that an operator may release it.
 
     A report with wrong leaves is never signed, and later reports must not be compared with it.
 

@@ -149,7 +149,7 @@ def encode_unsigned_transaction(transaction: TransactionRequest) -> bytes:
 def assemble_signed_transaction(
     transaction: TransactionRequest, signature: EcdsaSignature, address: Address
 ) -> SignedBytes:
-    """Combine a transaction and its signature to signed bytes.
+    """Combine a transaction and its signature into signed bytes.
 
     Raises:
         WrongSignatureError: the signature is by another account, or has a high s.

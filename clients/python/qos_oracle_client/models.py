@@ -306,7 +306,7 @@ class DrawnNode(TypedDict):
 
 
 class DueKickout(TypedDict):
-    """A node whose kickout is due, and why its accusation is delayed, if it is."""
+    """A node whose kickout is due, and the reason for any delay of its accusation."""
 
     node: str
     due_since: "LogPlace | None"
@@ -1394,7 +1394,7 @@ class RoundRank(TypedDict):
 
 
 class RuleDifference(TypedDict):
-    """A rule to which a rules change of the contract gives another value."""
+    """A single rule, with its values before and after a rules change of the contract."""
 
     name: str
     before: str | None

@@ -242,7 +242,7 @@ def _check_keys_are_distinct(open_key: OpenKey) -> str:
 
 
 def _check_nonces(records: Records, open_key: OpenKey, checks: list[SelfTestCheck]) -> None:
-    """Check that no lost database or misused key will make `run` refuse to start."""
+    """Check that no lost database or key used elsewhere will make `run` refuse to start."""
     config = records.config
     if config.keys.has_key("transmitter") and config.oracle.address is not None:
         _run_check(

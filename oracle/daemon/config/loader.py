@@ -95,7 +95,7 @@ class RulesSection(Section):
 
     @property
     def switched_rules(self) -> Rules | None:
-        """The rules that the daemon switched to from the configured rules, if it did."""
+        """The rules that the daemon has switched to, or None for the configured rules."""
         return self._switched_rules
 
     def build_rule_set(self) -> Rules:

@@ -59,7 +59,7 @@ class ConnectionTable(Generic[T]):
         return connection in self._connections
 
     def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
-        """Add a connection, and return the connection evicted for it with the reason.
+        """Add a connection, and return any connection evicted in its place, with the reason.
 
         The result is None if no connection had to be evicted.
         """

@@ -240,7 +240,7 @@ class FreshAnswers:
 
 
 class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
-    """Answers of the read API in computation, at most `max_answers` at a time."""
+    """Read API answers that are being computed, at most `max_answers` at a time."""
 
     def __init__(self, max_answers: int) -> None:
         super().__init__(max_answers, _PATIENCE_SECONDS)

@@ -64,7 +64,7 @@ _KICKOUT_SENTENCES: Mapping[KickoutState, str] = {
 
 
 def describe_kickout_outlook(advice: NodeAdvice) -> str:
-    """Return one sentence on whether the node's kickout is due, or when it becomes due."""
+    """Return one sentence about whether the node's kickout is due, or when it becomes due."""
     if advice.kickout_state == "expected" and advice.kickout is not None:
         return format_kickout_outlook(advice.kickout)
     if advice.hold_reason is not None:
@@ -256,7 +256,7 @@ def explain_work_share(work: WorkShare) -> str:
 
 
 def summarize_earnings(money: NodeMoney, token: Token) -> str:
-    """Return one sentence on what the node earns."""
+    """Return one sentence about what the node earns."""
     if not money.tasks:
         if money.without_fee:
             return "The fees of its scored tasks are not known."

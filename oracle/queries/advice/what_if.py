@@ -115,13 +115,12 @@ def build_what_if(
 ) -> WhatIf | None:
     """Compute a node's QoS, fees and rank after each single change.
 
-    The result is None if none of the node's groups can be ranked again.
-
     `find_rank` and `compute_chance` return the rank of the node, and its chance of a task, if its
     QoS were the given one. `gpus` are the GPUs of the network. `seconds` is the time in which
     the node earned the fees of its scored tasks, or None if that time is too short to compute fees
-    per day. The result is also None if the node's pool differs from its stored scores, which
-    happens under rules that replace pools (rule set `relay`).
+    per day. The result is None if none of the node's groups can be ranked again, or if the node's
+    pool differs from its stored scores, which happens under rules that replace pools (rule set
+    `relay`).
     """
     pool = bytes(entry.score for entry in record.entries)
     if not pool or pool != record.node.pool or record.rules.legacy is not None:
@@ -176,7 +175,7 @@ def build_what_if(
 def _replay_groups(
     record: AdviceRecord, ratios: Sequence[int]
 ) -> tuple[int, list[tuple[bytes, int]]] | None:
-    """Compute the node's scores and fees for each ratio by which its answer times are multiplied.
+    """Compute the node's scores and fees with its answer times scaled by each ratio.
 
     Ratios are in units of 10^-18. The first value is the number of groups that could be ranked
     again, the second one has the scores and the sum of the fees for each ratio. Groups that cannot
@@ -208,10 +207,11 @@ def _replay_groups(
 def _build_cached_replay(
     record: AdviceRecord, scored_task: ScoredTask, ranked_tasks: Mapping[TaskKey, Task]
 ) -> Callable[[int], tuple[int, int]]:
-    """Return a function that maps the node's time in seconds to its score and its fee.
+    """Return a cached function that computes the node's score and fee from its answer time.
 
-    Ranks depend only on the order of the times, so the function ranks the group once for each
-    possible order. The measured order is not ranked, because its score and fee are stored.
+    Times are in seconds. Ranks depend only on the order of the times, so the function ranks the
+    group once for each possible order. The measured order is not ranked, because its score and fee
+    are stored.
     """
     key, group = scored_task.entry.task, scored_task.group
     other_times = sorted(
@@ -246,7 +246,7 @@ def _sum_fee_shares(record: AdviceRecord) -> int:
 
 
 def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) -> int:
-    """Return the node's share of a group's fee, given other scores of the members.
+    """Return the node's share of a group's fee if its members had these scores.
 
     The result is 0 if the fee is not known.
     """
@@ -286,7 +286,7 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
 
 
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
-    """Return the score that an unanswered task would have had as the last answer."""
+    """Return the score of an unanswered task as if it had been answered last."""
     ranked_count = sum(member.rank is not None for member in scored_task.group.members)
     return get_points_for_rank(ranked_count + 1, rules)
 

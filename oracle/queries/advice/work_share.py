@@ -147,7 +147,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
 def iter_draw_chances(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
-    """Yield the node's chance in each recent draw, and why it was not a candidate, if so.
+    """Yield the node's chance in each recent draw, or why it was not a candidate.
 
     Chances are in units of 10^-18, and 0 if the node was not a candidate.
     """
@@ -301,7 +301,7 @@ class _PastNode:
     def _evaluate_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
-        """Return why the node misses a task requirement, and the required models that it lacks.
+        """Return why the node does not meet a requirement, and which required models it lacks.
 
         Only models that count for the draw's weights are returned.
         """

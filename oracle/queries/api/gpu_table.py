@@ -36,7 +36,7 @@ class GpuComparison(NamedTuple):
 
 
 class GpuTable(NamedTuple):
-    """The number of members by GPU model, and the comparisons by `(other, gpu)`."""
+    """The number of members by GPU model, and comparisons of GPU pairs by `(other, gpu)`."""
 
     nodes_by_gpu: Mapping[Gpu, int]
     comparisons: Mapping[tuple[Gpu, Gpu], GpuComparison]

@@ -130,7 +130,7 @@ def compute_what_if_counts(
 def _count_first_ranks_to_advance(
     node: Node, rank: int, ranking: NodeRanking, rules: Rules
 ) -> tuple[int, int | None] | None:
-    """Return how many first ranks let a node overtake the next better node, and its new rank.
+    """Return how many first places a node needs to overtake the next node, and its new rank.
 
     `rank` is the node's rank, which is above 1. The result is None if more than `MAX_STEPS` first
     ranks are needed.

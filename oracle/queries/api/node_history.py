@@ -121,9 +121,7 @@ class HistoryQuery(ApiModel):
 def build_node_history(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> NodeHistory:
-    """Return a node's history.
-
-    The node exists.
+    """Return the history of an existing node.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.
@@ -135,9 +133,7 @@ def build_node_history(
 def build_history_with_points(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> tuple[NodeHistory, list[HistoryPoint]]:
-    """Return a node's history, and all of its points before downsampling.
-
-    The node exists.
+    """Return the history of an existing node, and all of its points before downsampling.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.

@@ -78,7 +78,7 @@ def find_changed_rules(snapshot: ApiSnapshot) -> dict[str, str]:
 
 
 class RuleDifference(ApiModel):
-    """A rule to which a rules change of the contract gives another value."""
+    """A single rule, with its values before and after a rules change of the contract."""
 
     name: str = Field(examples=["tau_seconds"])
     before: str | None = Field(description="Old value of the rule; null if it was not set.")

@@ -74,7 +74,7 @@ class RowContradictions:
 def find_contradictions(
     rows: Sequence[FeedRow], chain: ChainStakes | None, max_lag_seconds: int
 ) -> RowContradictions:
-    """Return the contradictions within rows, and between rows and the chain if given.
+    """Return contradictions among the rows, and with the chain if `chain` is given.
 
     A stake in a row must equal the chain's stake at that time or up to `max_lag_seconds` before. A
     node that was kicked out must have no stake `max_lag_seconds` later. Rows whose time was not
@@ -165,7 +165,7 @@ def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time:
 def load_observed_rows(
     uow: UnitOfWork, reader: EventReader, network: str | None
 ) -> tuple[dict[int, FeedRow], ChainStakes]:
-    """Load the feed rows that a daemon observed, by id, and the on-chain stakes.
+    """Load a daemon's observed feed rows by id, and the nodes' on-chain stakes.
 
     `network` is the relay's name for the chain.
 

@@ -79,11 +79,11 @@ class DerivedNode:
         return self.joined_at > self.unknown_until
 
     def compute_long_term_score(self) -> float:
-        """Return Q_long / 10."""
+        """Return the node's long-term score, Q_long / 10."""
         return compute_long_term_score(self.state, RELAY, 0) / UNIT
 
     def compute_long_term_score_bounds(self) -> tuple[float, float]:
-        """Return the bounds of Q_long / 10 over all scores that the rows allow."""
+        """Return the bounds of the long-term score (Q_long / 10) that the rows allow."""
         possible_zero_scores = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score = min(RELAY.rank_scores)
         max_score = max(RELAY.rank_scores)
@@ -98,7 +98,7 @@ class DerivedNode:
         return min(possible_scores), max(possible_scores)
 
     def _compute_score_with_extras(self, extra_scores: Sequence[tuple[int, int]]) -> float:
-        """Return Q_long / 10 with additional scores.
+        """Return the long-term score (Q_long / 10) with additional scores.
 
         Each additional score is a pair of a row id and a score.
         """

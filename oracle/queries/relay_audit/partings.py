@@ -131,7 +131,7 @@ def find_swapped_scores(
 def _find_missing_zeros(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the groups in which a member may have been spared the 0 for its timeout."""
+    """Yield the groups in which a member may not have received the 0 for its timeout."""
     del scores_by_group
     scores = [score_entry.score for score_entry in node.scores]
     for index, entry in enumerate(node.scores):

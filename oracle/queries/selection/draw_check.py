@@ -84,7 +84,7 @@ class DrawCheckAnswer(ApiModel):
 
 
 class DifferingStart(ApiModel):
-    """A task that another node than the drawn node started."""
+    """A task that was started by a node other than the drawn node."""
 
     task: HashText
     started_by: AddressText | None

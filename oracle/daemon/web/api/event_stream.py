@@ -227,7 +227,7 @@ def encode_frame(numbered_event: NumberedEvent) -> bytes:
 
 
 def build_event_routes(streams: EventStreams) -> APIRouter:
-    """Build the router of the event stream."""
+    """Build the router for the event stream."""
     router = APIRouter(prefix="/v1", tags=["events"])
 
     @router.get(

@@ -86,7 +86,7 @@ class NodeListParameters(BaseModel):
 
 
 def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of the read-only node paths."""
+    """Build the router for the read-only node paths."""
     router = APIRouter(prefix="/v1", tags=["nodes"])
 
     @router.get("/network", operation_id="network", response_model=NetworkAnswer)
@@ -167,7 +167,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_explanation_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of the paths that explain or prove a node's score."""
+    """Build the router for the paths that explain or prove a node's score."""
     router = APIRouter(prefix="/v1", tags=["nodes"])
 
     @router.get("/nodes/{node}/proof", operation_id="node_proof", response_model=ProofAnswer)

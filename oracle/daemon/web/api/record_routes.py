@@ -101,7 +101,7 @@ _Number = Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
 
 
 def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of single records."""
+    """Build the router for single records."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/tasks/{task}", operation_id="task", response_model=TaskAnswer)
@@ -158,7 +158,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of kickouts and objections."""
+    """Build the router for kickouts and objections."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/kickouts", operation_id="kickouts", response_model=KickoutPage)
@@ -186,7 +186,7 @@ def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of draws."""
+    """Build the router for draws."""
     router = APIRouter(prefix="/v1", tags=["records"])
 
     @router.get("/draws", operation_id="draws", response_model=DrawPage)
@@ -230,7 +230,7 @@ def build_draw_routes(api_answers: ApiAnswers) -> APIRouter:
 
 
 def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of the rules and the oracle's status."""
+    """Build the router for the rules and the oracle's status."""
     router = APIRouter(prefix="/v1", tags=["state"])
 
     @router.get("/rules", operation_id="rules", response_model=RulesAnswer)
@@ -279,7 +279,7 @@ def build_rule_routes(api_answers: ApiAnswers) -> APIRouter:
 def build_evidence_routes(
     api_answers: ApiAnswers, read_evidence: Callable[[Address, int], str | None]
 ) -> APIRouter:
-    """Build the router of the evidence endpoint.
+    """Build the router for the evidence endpoint.
 
     `read_evidence` returns the evidence file for a node and the start of an interval.
     """
@@ -315,7 +315,7 @@ def build_evidence_routes(
 
 
 def build_leaf_routes(api_answers: ApiAnswers) -> APIRouter:
-    """Build the router of the leaves of rounds and reports."""
+    """Build the router for the leaves of rounds and reports."""
     router = APIRouter(prefix="/v1", tags=["leaves"])
 
     @router.get(

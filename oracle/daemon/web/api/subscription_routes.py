@@ -157,7 +157,7 @@ def create_subscription_post_limit(terms: SubscriptionTerms) -> PostLimit:
 
 
 def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
-    """Build the router of subscriptions."""
+    """Build the router for subscriptions."""
     router = APIRouter(prefix="/v1", tags=["subscriptions"])
 
     @router.get(

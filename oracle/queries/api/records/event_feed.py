@@ -126,9 +126,9 @@ def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
 def load_newest_events(
     snapshot: ApiSnapshot, since: int, limit: int
 ) -> tuple[list[NumberedEvent], EventCursor]:
-    """Return the newest events since `since`, and the cursor after them.
+    """Return the newest events since a block time, and the cursor after them.
 
-    At most `limit` events are returned. `since` is a block time.
+    At most `limit` events are returned.
     """
     uow = snapshot.uow
     cursor = EventCursor(uow.reorgs.count(), uow.halts.count_halt_changes(), since, delivered=0)
@@ -167,7 +167,7 @@ def load_events_since(
 def _list_chain_events(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return at least `limit` chain events after the subscriber's cursor, if there are so many."""
+    """Return at least `limit` chain events after the subscriber's cursor, if available."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
     # Continue even if a page has no events, because some rows give none.
@@ -230,7 +230,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 
 
 def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
-    """Read the events from a block time on, and the time until which all events were read.
+    """Read the events since a block time, and the time until which they are complete.
 
     The limits are raised until the events cover at least one second.
     """

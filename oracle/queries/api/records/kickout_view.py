@@ -19,7 +19,7 @@ from oracle.queries.objection_models import ObjectionDelayEntry, load_objection_
 
 
 class DueKickout(KickoutEntry):
-    """A node whose kickout is due, and why its accusation is delayed, if it is."""
+    """A node whose kickout is due, and the reason for any delay of its accusation."""
 
     objection_delay: ObjectionDelayEntry | None = Field(
         description=(
@@ -102,7 +102,7 @@ def load_accusation_delays(
 def get_accusation_evidence(
     snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
 ) -> tuple[int, str]:
-    """Return the evidence of a node's newest accusation, and since when its kickout was due.
+    """Return the start of the due interval, and the evidence, of a node's newest accusation.
 
     `read_file` returns the content of the evidence file that was published for a node and the
     start of its due interval, or None.

@@ -110,7 +110,10 @@ class SignerEntry(ApiModel):
     )
 
     def list_rounds_in_state(self, state: SignatureState) -> list[int]:
-        """Return the rounds in which this signer's signature has a state, newest first."""
+        """Return the rounds for which this signer's signature has the given state.
+
+        The newest round comes first.
+        """
         return [entry.round for entry in self.rounds if entry.state == state]
 
 
