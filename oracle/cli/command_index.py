@@ -296,7 +296,7 @@ def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
 
 
 def _iterate_command_tree(command_tree: object) -> Iterator[TyperCommand | TyperGroup]:
-    """Yield a command, or a group and all commands and groups in it."""
+    """Yield a command or group, and all commands and groups in it."""
     if isinstance(command_tree, TyperCommand | TyperGroup):
         yield command_tree
     if isinstance(command_tree, TyperGroup):

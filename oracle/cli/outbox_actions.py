@@ -256,7 +256,7 @@ def _open_sender_session(
 
 @contextmanager
 def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[AccountContext]:
-    """Open the context of an account with the configured key for its address.
+    """Open an account's context, using the configured key for its address.
 
     Raises:
         InputError: no configured key has this address.

@@ -65,7 +65,7 @@ class LocalApi:
         self._app = app
 
     def read(self, path: str) -> ApiResponse:
-        """Return this read API's response to a GET request for the path."""
+        """Return the response of this process's read API to a GET request."""
         return asyncio.run(self._call(path))
 
     async def _call(self, path: str) -> ApiResponse:

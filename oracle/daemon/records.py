@@ -89,7 +89,7 @@ def get_configured_contracts(config: Config) -> tuple[dict[str, Address], Addres
 
 @contextmanager
 def open_folded_records(config: Config) -> Iterator[Records]:
-    """Open a database of folded state, and check that its rules are the configured rules.
+    """Open a database with folded state, and check that its rules are the configured rules.
 
     Raises:
         InputError: the database cannot be opened (see `open_records`), or its state was folded

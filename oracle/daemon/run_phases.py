@@ -255,7 +255,7 @@ def retry_request(
 def make_reporter_opener(
     process: DaemonProcess, index: Index, open_key: OpenKey
 ) -> Callable[[], Reporter]:
-    """Return a function that opens the reporter once and then returns the same reporter."""
+    """Return a function that opens the reporter on the first call and caches it."""
 
     @cache
     def open_cached_reporter() -> Reporter:

@@ -298,7 +298,7 @@ class QueueView:
         )
 
     def find_queue_drops(self, overflow: Iterable[Task]) -> list[QueueDrop]:
-        """Return the drops of overflowing tasks and of tasks that can never start.
+        """Return the queue drops for overflowing tasks and for tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
         longer reach a verdict; its fee would be locked for nothing. A group is listed once, and is

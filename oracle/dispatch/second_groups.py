@@ -207,7 +207,7 @@ def _is_second_group_ordered(call: Intent) -> bool:
 
 
 def _has_order_hash_fields(task: Task) -> bool:
-    """Return whether all fields of the task covered by the order hash are known."""
+    """Return whether all task fields covered by the order hash are known."""
     return None not in (task.kind, task.size, task.timeout, task.version)
 
 

@@ -278,7 +278,7 @@ def count_held_intervals(
 
 
 def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
-    """Return whether a kickout that a leaf shows as due is still due at the cursor."""
+    """Return whether a kickout shown as due in a leaf is still due at the cursor."""
     cursor = uow.cursor.get()
     stored_node = uow.nodes.get_many([node]).get(node)
     return (

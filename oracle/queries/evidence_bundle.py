@@ -268,7 +268,7 @@ def _load_objections(
 def _load_events(
     archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry], last_block: int
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
-    """Load all events of the groups of `entries` in order, with their logs.
+    """Load all events of the task groups that `entries` belong to, with their logs.
 
     Events after `last_block` are left out, because they change no score of the round.
     """

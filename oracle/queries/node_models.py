@@ -64,7 +64,7 @@ class LegacyScore(ApiModel):
 
 
 class NodeEntry(ApiModel):
-    """A node as of a block, as an entry in a list of nodes."""
+    """An entry in a list of nodes, as of a block."""
 
     place: Annotated[int | None, Column("#")] = Field(
         description="Place of the node by QoS, from 1; null if the node has no QoS.", examples=[12]

@@ -94,7 +94,7 @@ def build_node_summary_from_explanation(
 
 
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
-    """Build the causes of a node's score as of the cursor, without a complete summary."""
+    """Determine the causes of a node's score as of the cursor, without a complete summary."""
     score_count = count_effective_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to_block(
         node.address, snapshot.cursor.number, score_count

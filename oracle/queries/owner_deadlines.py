@@ -241,7 +241,7 @@ def _iterate_kickout_steps(
 
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
-    """Return who can act on a due kickout, and whether this reporter waits."""
+    """Describe who may act on a due kickout, and whether this reporter holds back."""
     if view.kickout.obstacle is not None:
         return "a kickout is due, but no account can accuse the node of it"
     if summary.kick_at is not None:

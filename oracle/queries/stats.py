@@ -34,7 +34,7 @@ _Statistics = tuple[IndexStatistics | None, IntegrityStatistics | None]
 
 @dataclass(slots=True)
 class StatisticsCollector:
-    """Counts rows on a background thread, and pauses longer after counts that take longer.
+    """Counts rows on a background thread, and pauses longer after a slow count.
 
     `clock` returns monotonic seconds.
     """

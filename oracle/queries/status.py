@@ -119,7 +119,7 @@ def load_operator_status(
 
 
 def add_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
-    """Return the status with the head and the contract's state from the chain added."""
+    """Add the chain's head and the contract's state to the status."""
     head, folded = chain.head, status.folded
     return status.model_copy(
         update={

@@ -203,7 +203,7 @@ def _store_signatures(
 
 
 def build_signed_statement(message: ReportMessage) -> SignedStatement:
-    """Convert a message with a verified signature to a statement record."""
+    """Convert a message with a verified signature into a statement record."""
     return SignedStatement(
         chain_id=message.chain_id,
         contract=Address(message.contract),

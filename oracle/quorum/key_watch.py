@@ -71,7 +71,7 @@ def _format_initial_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Hea
 def _list_foreign_rounds(
     context: QuorumContext, uow: UnitOfWork, since_block: int, last_root: str
 ) -> list[RoundAccepted]:
-    """Return the rounds after `last_root` that the key signed outside this database.
+    """Return the rounds after `last_root` that this key signed outside this database.
 
     If a reorg removed the round of `last_root`, all rounds since the first check are checked.
     """

@@ -150,9 +150,9 @@ class QuorumContext:
         return contradicting_status
 
     def _record_mismatches(self, mismatches: dict[str, str], newest_block: BlockRef) -> None:
-        """Record how each endpoint's status differs from the events, or clear this record.
+        """Record how each endpoint's contract status differs from the indexed events.
 
-        It is cleared if the status of one endpoint agrees.
+        If the status of one endpoint agrees, the record is cleared.
         """
         with self.account_context.store.read_transaction() as uow:
             cursor = uow.cursor.get()

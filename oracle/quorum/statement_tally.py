@@ -157,7 +157,7 @@ def log_conflicts(
     message: ReportMessage,
     contract_status: RootsStatus,
 ) -> None:
-    """Log a statement's conflicts with this reporter's report and its signer's other statements.
+    """Log conflicts of a statement with this reporter's report and its signer's other statements.
 
     `message` is the statement as it was received.
     """
@@ -226,7 +226,7 @@ def _compute_statement_period(
 def _load_own_report_log_fields(
     uow: UnitOfWork, statement: SignedStatement
 ) -> dict[str, str | int]:
-    """Return log fields of this reporter's report as of the same block, if there is one."""
+    """Return log fields about this reporter's own report at the same block, if any."""
     own_reports = uow.reports.list_between(statement.as_of_block, statement.as_of_block)
     if not own_reports:
         return {}

@@ -68,7 +68,7 @@ def build_statement_record(context: QuorumContext, statement: ReportStatement) -
 
 
 def is_report_in_flight(uow: UnitOfWork, account: Account) -> bool:
-    """Return whether a signed report has a nonce, and so may be mined before other calls.
+    """Return whether a signed report has a nonce and may be mined before other calls.
 
     An accepted report starts a new round, which invalidates the proofs that other calls carry.
     """

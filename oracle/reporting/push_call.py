@@ -164,7 +164,7 @@ class PushCall(ContractCall):
 
     @override
     def find_max_market_fee(self, uow: UnitOfWork, call: Intent, heads: Heads) -> int | None:
-        """Return the fee that the report's change is worth at its current age."""
+        """Return the maximum fee worth paying for the report's change at its current age."""
         decision = decide_push_submission(self._context, uow, call, heads.latest.time)
         return None if decision is None else decision.max_fee_per_gas
 

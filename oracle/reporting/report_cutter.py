@@ -66,7 +66,7 @@ class ReportCutter(BlockHook):
         self._round_lanes: tuple[Hash, Lanes] = ZERO_HASH, array("H")
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
-        """Return whether a report is due as of `parent`, because `block` starts a later period.
+        """Return whether a report as of `parent` is due, because `block` starts a later period.
 
         `newest_block` is the height of the newest known header. During backfill, no reports are
         cut. See docs/explanation/reports.md#cut-at-period-end.

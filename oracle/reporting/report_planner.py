@@ -466,10 +466,10 @@ def record_inherited_reports(context: ReportingContext, uow: UnitOfWork) -> None
 def find_wrong_leaves_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    """Return why the leaves of an unsigned report are wrong, so that it must never be signed.
+    """Return why the leaves of an unsigned report are wrong, if they are.
 
-    The result is None if they are right. A report that this process has cut or compared since the
-    last refold is not compared again.
+    A report with wrong leaves must never be signed. A report that this process has cut or compared
+    since the last refold is not compared again.
     """
     inherited_reports = context.inherited_reports
     if inherited_reports.newest_period is None or report.period > inherited_reports.newest_period:

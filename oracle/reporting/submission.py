@@ -42,7 +42,7 @@ def decide_report_submission(
 def find_submission_obstacle(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
-    """Return why a planned push must not be sent now, as a class and a text.
+    """Return why a planned push must not be sent now, as an error class and a text.
 
     The result is None if the push may be sent. A held report is not sent, and a report whose
     change has become too small waits. No endpoint is queried, because the commit that assigns the
@@ -79,7 +79,7 @@ def decide_push_submission(
 def _decide_submission_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Decide whether a report's change is worth sending after the time since the last round."""
+    """Decide whether a report is worth sending, given its change and the last round's age."""
     pushed_at, now = times
     return decide_submission(
         report.change,

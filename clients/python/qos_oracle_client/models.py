@@ -691,7 +691,7 @@ class LogPlace(TypedDict):
 
 
 class MissedDraws(TypedDict):
-    """The number of draws in which a node was not a candidate for the same reason."""
+    """The number of draws that a node missed for one reason."""
 
     reason: "IneligibilityReason"
     """Why the node was not a candidate. `models_not_on_disk`: the drawn node has models on its disk that this node lacks."""
@@ -744,7 +744,7 @@ class NodeAdvice(TypedDict):
 
 
 class NodeEntry(TypedDict):
-    """A node as of a block, as an entry in a list of nodes."""
+    """An entry in a list of nodes, as of a block."""
 
     place: int | None
     """Place of the node by QoS, from 1; null if the node has no QoS."""

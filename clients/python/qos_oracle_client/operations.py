@@ -94,7 +94,7 @@ class Operations:
         return response
 
     def node_rules(self, node: str) -> models.NodePreviews:
-        """Return a node's standing under announced and shadow rules, and the rules in force."""
+        """Return a node's standing under the rules in force, announced rules and shadow rules."""
         response: models.NodePreviews = self._request(
             "GET", "/v1/nodes/{node}/rules", {"node": node}, {}, None
         )
@@ -195,7 +195,7 @@ class Operations:
     def incidents(
         self, *, before: int | None = None, limit: int | None = None
     ) -> models.IncidentPage:
-        """List suspected bursts of an application and network outages, newest first."""
+        """List suspected application bursts and network outages, newest first."""
         response: models.IncidentPage = self._request(
             "GET", "/v1/incidents", {}, {"before": before, "limit": limit}, None
         )

@@ -178,5 +178,5 @@ def build_verification_policy(verify: VerifySection) -> VerificationPolicy:
 
 
 def compute_audit_interval(verify: VerifySection) -> int:
-    """Return how many new final blocks are needed before another old window is audited again."""
+    """Return the number of new final blocks between two audits of old windows."""
     return round(1 / verify.audit_share) if verify.audit_share else _NEVER_BLOCKS

@@ -153,7 +153,7 @@ def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> Dispatch
 
 
 def build_model_spread(dispatch: DispatchSection) -> ModelSpread:
-    """Build the limits on requests to nodes to download models."""
+    """Build the limits on requests for model downloads."""
     return ModelSpread(
         per_day=dispatch.downloads_per_day, per_node_per_day=dispatch.downloads_per_node_per_day
     )

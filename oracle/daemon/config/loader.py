@@ -103,7 +103,7 @@ class RulesSection(Section):
         return build_rules(self.set, self.changes)
 
     def with_switched_rules(self, rules: Rules | None) -> "RulesSection":
-        """Return a copy of the section that uses the rules that the daemon switched to.
+        """Return a copy of the section with the rules that the daemon switched to.
 
         If `rules` is None, the copy uses the configured rules.
         """

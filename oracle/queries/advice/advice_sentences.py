@@ -209,7 +209,7 @@ def _format_count_or_none(count: int) -> str:
 
 
 def format_work_share_rows(work: WorkShare) -> list[tuple[str, ...]]:
-    """Format a table row for each reason why the node was no candidate in past draws.
+    """Format a table row for each reason why the node was not a candidate in past draws.
 
     The first row counts the draws in which the node was a candidate. Cells are in the order of
     `WORK_TITLES`.

@@ -47,7 +47,7 @@ _REASON_AFTER: Mapping[MembershipTransition, IneligibilityReason | None] = {
 
 
 class MissedDraws(ApiModel):
-    """The number of draws in which a node was not a candidate for the same reason."""
+    """The number of draws that a node missed for one reason."""
 
     reason: IneligibilityReason = Field(
         description=(

@@ -132,7 +132,7 @@ def _compute_score_histogram(ranking: NodeRanking) -> list[int]:
 
 
 def _compute_score_quartiles(ranking: NodeRanking) -> list[str]:
-    """Return the quartiles of QoS by nearest rank, so that each is the QoS of an actual node."""
+    """Return the quartiles of the members' QoS, each the QoS of an actual node."""
     last_rank = ranking.member_count
     if not last_rank:
         return []

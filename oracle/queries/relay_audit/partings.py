@@ -83,7 +83,10 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 def find_score_divergence(
     node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
 ) -> Divergence:
-    """Return the earliest divergence of the likeliest kind that explains the relay's score."""
+    """Return the likeliest divergence that explains the relay's score.
+
+    Of several divergences of the likeliest kind, the earliest is returned.
+    """
     for find_divergences in (
         _find_missing_zeros,
         find_swapped_scores,

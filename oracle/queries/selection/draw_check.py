@@ -46,7 +46,7 @@ class CandidateWeight(ApiModel):
 
 
 class DrawMadeAgain(DrawnNode):
-    """A recomputed draw, made as the rules require."""
+    """A draw that was recomputed according to the rules."""
 
     seed_block: int
     seed_hash: HashText

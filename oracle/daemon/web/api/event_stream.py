@@ -193,7 +193,7 @@ class EventStreams:
                 await self._wait_for_commit()
 
     async def _wait_for_commit(self) -> None:
-        """Wait up to `_CHECK_SECONDS` until any process commits."""
+        """Wait up to `_CHECK_SECONDS` until any process commits to the database."""
         for _ in range(round(_CHECK_SECONDS / _COMMIT_WAIT_SECONDS)):
             if await asyncio.to_thread(self._commits.wait, _COMMIT_WAIT_SECONDS):
                 return

@@ -133,7 +133,7 @@ def build_node_routes(api_answers: ApiAnswers) -> APIRouter:
 
     @router.get("/nodes/{node}/rules", operation_id="node_rules", response_model=NodePreviews)
     def _get_node_previews(request: Request, node: NodePath) -> Response:
-        """Return a node's standing under announced and shadow rules, and the rules in force."""
+        """Return a node's standing under the rules in force, announced rules and shadow rules."""
         return api_answers.answer_from_snapshot(
             request,
             lambda snapshot: build_node_previews(

@@ -149,7 +149,7 @@ def build_record_routes(api_answers: ApiAnswers) -> APIRouter:
         before: Annotated[int | None, Query(ge=0, le=LARGEST_INTEGER)] = None,
         limit: RowLimit = 50,
     ) -> Response:
-        """List suspected bursts of an application and network outages, newest first."""
+        """List suspected application bursts and network outages, newest first."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_incidents(snapshot.uow, snapshot.as_of, before, limit)
         )

@@ -499,7 +499,7 @@ def describe_marked_timeouts(history: NodeHistory) -> str | None:
 
 
 def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
-    """Count the scores that are timeouts during incidents."""
+    """Count the scores of tasks that timed out during incidents."""
     unanswered_tasks = {entry.task for entry in entries if entry.elapsed is None}
     marked_tasks = {mark.task for mark in history.marks if mark.incident is not None}
     return len(unanswered_tasks & marked_tasks)

@@ -93,7 +93,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
 
     @app.get("/llms.txt")
     def get_llms_text() -> Response:
-        """Return a description for language models of what this server offers."""
+        """Return a description of this server for language models."""
         text = (FOLDER / "llms.txt").read_text("utf-8")
         return PlainTextResponse(text, headers={"cache-control": "no-cache"})
 

@@ -300,7 +300,10 @@ UNAVAILABLE = StatusLine("late", "No data loaded")
 
 
 def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
-    """Return the worst health condition in a few words, or "Synced" or "Indexed"."""
+    """Return the worst health condition in a few words.
+
+    Without any condition, the text is "Synced" or "Indexed".
+    """
     worst_condition, lag_blocks = health.worst_condition, as_of.lag_blocks
     status_tone = _TONES[health.severity]
     if worst_condition is None:

@@ -20,7 +20,7 @@ _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
 class StoredLeaves(NamedTuple):
-    """The leaves of a root; `is_final` means that no reorg can change them."""
+    """The leaves under a Merkle root; `is_final` means that no reorg can change them."""
 
     pieced_round: PiecedRound
     as_of_hash: Hash
