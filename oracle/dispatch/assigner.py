@@ -181,7 +181,10 @@ class DrawHook(BlockHook):
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> None:
-        """Draw nodes at the end of a block, or restore the plan of a block with stored draws."""
+        """Draw nodes at the end of a block.
+
+        If the draws of the block are already stored, the plan is restored instead.
+        """
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._evaluator_cache, self._changed_by_key)

@@ -96,7 +96,7 @@ def build_public_health(health: HealthReport) -> HealthView:
 
 
 class OutboxCount(ApiModel):
-    """The number of calls of a kind in a state."""
+    """The number of outbox calls of one kind in one state."""
 
     kind: str = Field(examples=["push"])
     state: str = Field(examples=["final"])

@@ -55,7 +55,7 @@ class SignerTally:
         )
 
     def describe_missing_signatures(self, round_number: int) -> str:
-        """Describe a round's signature count, and which signers disagree or are missing."""
+        """Describe how many signatures a round has, and which signers disagree or are missing."""
         missing_signers = frozenset(self.signers) - self.agreeing
         signers_by_label = {
             "no statement from": missing_signers - self.dissenting,

@@ -190,7 +190,7 @@ class PushCall(ContractCall):
 
     @override
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
-        """Return whether a later report waiting for this push moves a node to another band.
+        """Return whether a later report that waits for this push changes a node's score band.
 
         The newest due report is compared with the report of this push. See
         docs/explanation/reports.md#when-to-publish.

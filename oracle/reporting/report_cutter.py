@@ -224,7 +224,7 @@ class ReportCutter(BlockHook):
 
 
 def _load_reproducible_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
-    """Return the stored reports in these blocks that the current rules should reproduce.
+    """Load the stored reports in a block range that the current rules should reproduce.
 
     Missed reports are left out, because their block may have left the chain. Reports before the
     replacement of the rules are left out, because they were cut under other rules.

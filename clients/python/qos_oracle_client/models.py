@@ -1107,7 +1107,7 @@ class Origin(TypedDict):
 
 
 class OutboxCount(TypedDict):
-    """The number of calls of a kind in a state."""
+    """The number of outbox calls of one kind in one state."""
 
     kind: str
     state: str

@@ -156,7 +156,7 @@ def _compare_row_with_chain(
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:
-    """Return every stake of a node in a time span, or 0 if it had no stake yet."""
+    """Return all stakes that a node had in a time span, or 0 if it had none yet."""
     first_index = bisect_right(changes, min_time, key=lambda change: change[0])
     end_index = bisect_right(changes, max_time, key=lambda change: change[0])
     return {stake for _, stake in changes[max(0, first_index - 1) : end_index]} or {0}

@@ -232,7 +232,7 @@ _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 
 def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _JudgedNode:
-    """Judge a node by pairs of polls, or by single polls if rows lie between all pairs."""
+    """Judge a node by pairs of polls, or by single polls if rows lie within every pair."""
     judged_node = _judge_by_polls(
         _PollComparison.derive_factors_from_two_polls, node, comparisons
     ) or _judge_by_polls(_PollComparison.derive_factors_from_one_poll, node, comparisons)

@@ -102,7 +102,7 @@ def load_accusation_delays(
 def get_accusation_evidence(
     snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
 ) -> tuple[int, str]:
-    """Return the start of the due interval, and the evidence, of a node's newest accusation.
+    """Return the evidence for a node's newest accusation, with the start of its due interval.
 
     `read_file` returns the content of the evidence file that was published for a node and the
     start of its due interval, or None.
