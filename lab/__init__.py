@@ -1,1 +1,4 @@
-"""The lab runs backtests and attack simulations; only the command line imports this package."""
+"""The lab: backtests and attack simulations.
+
+Only the command line imports this package.
+"""

@@ -1,1 +1,1 @@
-"""Simulates known attacks in the closed loop and compares each with an honest baseline."""
+"""Simulates known attacks in the closed loop, and compares each with an honest baseline."""

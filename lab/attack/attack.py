@@ -1,7 +1,7 @@
-"""Simulates attack strategies and their baselines under rule sets, and computes gain and harm.
+"""Simulates attack strategies and their baselines, and computes gain and harm.
 
-Some findings are accepted, each for a stated reason why the rules are not changed because of it
-(docs/explanation/attacks.md#known-findings).
+The simulations run under several rule sets. Some findings are accepted, each for a stated reason
+why the rules are not changed because of it (docs/explanation/attacks.md#known-findings).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,10 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 
 
 def find_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
-    """Return why a strategy's fault is accepted under a rule set, or None if it is open."""
+    """Return why a fault of a strategy is accepted, or None if it is open.
+
+    The reason depends on the rule set.
+    """
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))
 
@@ -69,9 +72,10 @@ ProgressCallback = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AttackPlan:
-    """The plan of a simulation; each strategy runs `runs` times with consecutive seeds.
+    """The plan of attack simulations.
 
-    A gain or harm of more than `limit` percent counts as a finding.
+    Each strategy runs `runs` times with consecutive seeds. A gain or harm of more than `limit`
+    percent counts as a finding.
     """
 
     loop: LoopPlan
@@ -83,9 +87,10 @@ class AttackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The results of a strategy's runs under one system, and of its baseline with the same seeds.
+    """The results of a strategy under one system, and those of its baseline.
 
-    Shares are in units of 10^-18. Money is in gwei, summed over the runs.
+    Both have the same seeds. Shares are in units of 10^-18. Money is in gwei, summed over the
+    runs.
     """
 
     column: SystemColumn
@@ -100,7 +105,7 @@ class Finding:
 
     @property
     def gain_range(self) -> tuple[int, int]:
-        """The minimum and maximum gain of a single run."""
+        """The smallest and the largest gain of a single run."""
         attacked_and_baseline = zip(self.attacks, self.baselines, strict=True)
         gains = [
             _compute_gain([attack_run], [baseline_run])
@@ -110,7 +115,7 @@ class Finding:
 
     @property
     def task_ratio(self) -> int:
-        """The number of tasks of the attacker's nodes, divided by the number in the baseline."""
+        """The number of tasks of the attacker's nodes, divided by that of the baseline."""
         return compute_ratio(
             _sum_attacker_starts(self.attacks), _sum_attacker_starts(self.baselines)
         )
@@ -122,12 +127,12 @@ class Finding:
 
     @property
     def attacker_expenses(self) -> int:
-        """The sum of everything that the attacker paid or lost, in gwei."""
+        """Everything that the attacker paid or lost, in gwei."""
         return sum(result.get_owner_result(ATTACKER).money.expenses for result in self.attacks)
 
     @property
     def harm(self) -> int:
-        """The profit that honest nodes lost, as a share of their fees in the baseline."""
+        """The profit lost by honest nodes, as a share of their fees in the baseline."""
         baseline_fees = sum(
             result.get_owner_result(HONEST_OWNER).money.earned for result in self.baselines
         )
@@ -135,7 +140,10 @@ class Finding:
 
     @property
     def failure_rate_increase(self) -> int:
-        """The increase of the share of honest orders without a result or with a wrong one."""
+        """By how much the failure rate of honest orders rose over the baseline.
+
+        A failed order has no result or a wrong one.
+        """
         return (
             (_compute_mean_failure_rate(self.attacks) - _compute_mean_failure_rate(self.baselines))
             * UNIT
@@ -144,17 +152,17 @@ class Finding:
 
     @property
     def kicked_good_node_increase(self) -> int:
-        """The number of good nodes kicked out, minus the number in the baseline."""
+        """The number of good nodes kicked out, minus that of the baseline."""
         return _compute_increase(self, lambda result: result.kicked_good_nodes)
 
     @property
     def held_good_kickout_increase(self) -> int:
-        """The number of held kickouts of good nodes, minus the number in the baseline."""
+        """The number of held kickouts of good nodes, minus that of the baseline."""
         return _compute_increase(self, lambda result: result.held_good_kickouts)
 
     @property
     def slashed_good_node_increase(self) -> int:
-        """The number of good nodes slashed, minus the number in the baseline."""
+        """The number of good nodes slashed, minus that of the baseline."""
         return _compute_increase(self, lambda result: result.slashed_good_nodes)
 
     @property
@@ -168,15 +176,16 @@ class Finding:
 
     @property
     def loss_per_harm(self) -> int | None:
-        """The attacker's loss per gwei that honest nodes lost, in units of 10^-18.
+        """The attacker's loss for each gwei lost by honest nodes.
 
-        The value is None if honest nodes lost nothing, and negative if the attacker gained.
+        The unit is 10^-18. The value is None if honest nodes lost nothing, and negative if the
+        attacker gained.
         """
         profit_loss = _sum_profit(self.baselines, ATTACKER) - _sum_profit(self.attacks, ATTACKER)
         return compute_ratio(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
 
     def list_faults(self, limit: int) -> list[str]:
-        """Return the names of the faults that the strategy causes.
+        """Return the names of the faults caused by the strategy.
 
         `limit` is the limit of gain and harm in percent.
 
@@ -198,11 +207,14 @@ class Finding:
         ]
 
     def find_acceptance_reason(self, fault: str) -> str | None:
-        """Return why a fault is accepted under this rule set, or None if the fault is open."""
+        """Return why a fault is accepted under this rule set, or None if it is open."""
         return find_acceptance_reason(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:
-        """Return the names of the strategy's open faults; `limit` is as in `list_faults`."""
+        """Return the names of the strategy's open faults.
+
+        `limit` is as in `list_faults`.
+        """
         return [
             fault
             for fault in self.list_faults(limit)
@@ -211,7 +223,7 @@ class Finding:
 
     @property
     def _honest_loss(self) -> int:
-        """The profit that honest nodes lost compared with the baseline, in gwei."""
+        """The profit that honest nodes lost compared to the baseline, in gwei."""
         return _sum_profit(self.baselines, HONEST_OWNER) - _sum_profit(self.attacks, HONEST_OWNER)
 
 
@@ -241,7 +253,7 @@ def _compute_increase(finding: Finding, count_of: Callable[[LoopResult], int]) -
 
 @dataclass(frozen=True, slots=True)
 class NamedParticipants:
-    """Builds the participants of the strategy or the baseline named `name`.
+    """Builds the participants of the strategy or baseline with a given name.
 
     Unlike a strategy's own function, an instance can be sent to other processes.
     """

@@ -1,4 +1,4 @@
-"""Behaviours of dishonest nodes: how they handle tasks, and when they leave."""
+"""Behaviours of dishonest nodes: how they handle tasks and when they leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _FAKE_ANSWER_SECONDS = 5
 
 
 class SilentBehaviour(HonestBehaviour):
-    """Accepts tasks and never answers."""
+    """Accepts tasks but never answers."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -41,9 +41,10 @@ _OUTAGE_OFFSET_SECONDS = 7_200
 
 
 class OutageBehaviour(HonestBehaviour):
-    """Works, but lets every task time out in the same ten minutes of every four hours.
+    """Works, but is offline for the same ten minutes of every four hours.
 
-    All nodes of one owner do this at the same time, so that it looks like a network outage.
+    All tasks in these minutes time out. All nodes of one owner do this at the same time, so that
+    it looks like a network outage.
     """
 
     @override
@@ -67,7 +68,7 @@ class ErrorBehaviour(HonestBehaviour):
 
 
 class GroupSkippingBehaviour(HonestBehaviour):
-    """Computes single tasks, but ignores group tasks, because only one of three nodes is paid."""
+    """Computes single tasks but ignores group tasks, where only one of three nodes is paid."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -76,7 +77,7 @@ class GroupSkippingBehaviour(HonestBehaviour):
 
 @dataclass(frozen=True, slots=True)
 class CopyingBehaviour(HonestBehaviour):
-    """Waits in a group until another member has answered, and copies the answer.
+    """Waits in a group for another member's answer, and copies it.
 
     If `are_answers_hidden` is set, the other member's answer is only visible as a commitment,
     which the copying node cannot open.
@@ -101,7 +102,7 @@ class CopyingBehaviour(HonestBehaviour):
 
 
 class SingleTaskFakingBehaviour(HonestBehaviour):
-    """Invents the results of single tasks, which nobody compares; computes group tasks."""
+    """Invents the results of single tasks, which nobody compares, but computes group tasks."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -117,7 +118,7 @@ class SingleTaskFakingBehaviour(HonestBehaviour):
 
 
 class GroupGarbageBehaviour(HonestBehaviour):
-    """Answers group tasks with garbage after one second, and computes single tasks."""
+    """Answers group tasks with garbage after one second, but computes single tasks."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -131,7 +132,10 @@ class GroupGarbageBehaviour(HonestBehaviour):
 
 
 class ColludingBehaviour(HonestBehaviour):
-    """Gives an agreed wrong result in groups with a majority of the attacker's nodes."""
+    """Gives the same wrong result in groups where the attacker's nodes are a majority.
+
+    The attacker's nodes agreed on the result.
+    """
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -147,14 +151,14 @@ class ColludingBehaviour(HonestBehaviour):
 
 
 def _has_attacker_majority(task: LoopTask) -> bool:
-    """Return whether the attacker's nodes are more than half of a group's members."""
+    """Return whether more than half of a group's members are the attacker's nodes."""
     nodes = [group_task.node for group_task in task.order.tasks if group_task.node is not None]
     attacker_count = sum(node.role.owner == ATTACKER for node in nodes)
     return task.order.group is not None and 2 * attacker_count > task.order.shape.members
 
 
 class GroupStallingBehaviour(HonestBehaviour):
-    """Answers group tasks in the last second, so that the other members have to wait."""
+    """Answers group tasks in the last second, to make the other members wait."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -164,7 +168,7 @@ class GroupStallingBehaviour(HonestBehaviour):
 
 
 class OwnerAwareBehaviour(HonestBehaviour):
-    """Answers its owner's orders at once, because the owner knows the results.
+    """Answers its owner's orders at once, because the owner already has the results.
 
     The orders of others are answered honestly.
     """
@@ -182,19 +186,28 @@ class OwnerAwareBehaviour(HonestBehaviour):
 
 @dataclass(frozen=True, slots=True)
 class LeavingBehaviour:
-    """Handles tasks like `base_behaviour`, and reacts to events as configured in `reactions`."""
+    """Handles tasks like `base_behaviour`, but may leave at events.
+
+    The reactions to events are configured in `reactions`.
+    """
 
     base_behaviour: Behaviour
     reactions: Mapping[NodeEvent, Reaction] = field(default_factory=dict)
 
     def choose_answer_time(self, task: LoopTask) -> Intention:
-        """Return the intention of the base behaviour."""
+        """Return the answer time that the base behaviour chooses.
+
+        The result is an intention.
+        """
         return self.base_behaviour.choose_answer_time(task)
 
     def choose_answer(self, task: LoopTask) -> NodeAnswer:
-        """Return the answer of the base behaviour."""
+        """Return the answer that the base behaviour chooses."""
         return self.base_behaviour.choose_answer(task)
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
-        """Return the configured reaction to an event; the node stays by default."""
+        """Return the configured reaction to an event.
+
+        By default, the node stays.
+        """
         return self.reactions.get(event, Reaction.STAY)

@@ -1,4 +1,4 @@
-"""The attack strategies with their baselines and the orders of dishonest creators.
+"""The attack strategies, with their baselines and the orders of dishonest creators.
 
 docs/explanation/attacks.md#strategies explains each strategy, and lists known attacks that cannot
 be simulated.
@@ -52,7 +52,7 @@ _HONEST_ORDERS_PER_TRAP = 4
 
 
 def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of groups whose tasks time out on nodes that do not know the result.
+    """Return a creator of groups that time out on all but the attacker's nodes.
 
     Fee and timeout are the contract's minimum. Only the attacker's nodes know the result in
     advance and can answer in time.
@@ -63,14 +63,20 @@ def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
 
 
 def build_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of single tasks that only nodes knowing the result finish in time."""
+    """Return a creator of single tasks that time out on all but the attacker's nodes.
+
+    Only nodes that know the result finish these tasks in time.
+    """
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0)
     )
 
 
 def build_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator whose own nodes answer its groups first, and so earn the fees."""
+    """Return a creator whose own nodes answer its groups first.
+
+    The creator's nodes so earn the fees.
+    """
     min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(GROUP_SIZE, _WASH_SIZE, _WASH_SIZE, min_timeout, 0)
@@ -78,7 +84,7 @@ def build_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
 
 
 def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape) -> CreatorRole:
-    """Return a creator whose orders all have one shape.
+    """Return a creator whose orders all have the same shape.
 
     Values below the contract's minimum are raised to it when an order is placed.
     """
@@ -128,7 +134,7 @@ class Strategy:
     second_groups: bool = True
 
     def apply_to_plan(self, plan: LoopPlan) -> LoopPlan:
-        """Return the plan with the strategy's changes to the network's settings."""
+        """Apply the strategy's network settings to a plan, and return the new plan."""
         if self.second_groups:
             return plan
         return replace(plan, economics=replace(plan.economics, second_groups=False))
@@ -141,7 +147,10 @@ def _build_participants(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> P
 def _make_participants_builder(
     behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants whose attacker nodes all behave alike."""
+    """Return a function that builds participants.
+
+    All attacker nodes behave alike.
+    """
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
@@ -186,7 +195,10 @@ def _build_big_stake_participants(plan: LoopPlan) -> Participants:
 def _make_slow_gpu_builder(
     behaviour: Behaviour, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants whose attacker nodes are the slowest nodes."""
+    """Return a function that builds participants with slow attacker nodes.
+
+    The attacker's nodes are the slowest of all.
+    """
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
@@ -200,7 +212,7 @@ def _make_slow_gpu_builder(
 def _make_creator_builder(
     create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants whose attacker also orders tasks.
+    """Return a function that builds participants with an attacker who also orders tasks.
 
     The attacker's nodes know the results of these tasks.
     """
@@ -346,7 +358,7 @@ STRATEGIES: tuple[Strategy, ...] = (
 
 
 def get_strategy(name: str) -> Strategy:
-    """Return a strategy by its name.
+    """Return the strategy with this name.
 
     Raises:
         ValueError: the strategy does not exist; the message lists the known ones.

@@ -1,1 +1,1 @@
-"""Backtests, which process a network's history under several systems and compare the results."""
+"""Backtests: process a network's history under several systems, and compare the results."""

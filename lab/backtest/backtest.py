@@ -1,4 +1,4 @@
-"""Runs a complete backtest, which folds one history under each system and compares the results."""
+"""Runs a complete backtest: folds one history under each system, and compares the results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ DEFAULT_MAX_STARTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """The blocks that a backtest counts, and its measurements.
+    """The blocks that a backtest counts, and the measurements to take.
 
     The blocks from `first_block` to `last_block` are counted. Earlier events are folded but not
     counted, and later events are ignored. `max_starts` is the maximum number of task starts that
@@ -45,7 +45,7 @@ def compare_systems_on_events(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history under every system, and return a comparison of the results.
+    """Fold a history under every system, and compare the results.
 
     `events` must be ordered by position. They are written to a temporary file instead of being
     kept in memory.
@@ -72,7 +72,7 @@ def compare_systems_on_history(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history stored in files under every system, and return the comparison.
+    """Fold a history stored in files under every system, and compare the results.
 
     The history must have been written with the first and the last block of the plan.
     """
@@ -94,7 +94,7 @@ def compare_systems_on_history(
 
 
 def _choose_instants(history: History, count: int) -> tuple[int, ...]:
-    """Return block times at even intervals over the counted range, including both ends."""
+    """Return evenly spaced block times over the counted range, including both ends."""
     from_time, to_time = history.from_time, history.to_time
     if not count:
         return ()

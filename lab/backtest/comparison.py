@@ -1,4 +1,4 @@
-"""Compares the results of several systems on one history."""
+"""Compares the results of several systems for one history."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _NO_VALUE = "-"
 
 @dataclass(frozen=True, slots=True)
 class FinalRank:
-    """A node's final score, in units of 10^-18, and its rank (1 is the best)."""
+    """A node's final score in units of 10^-18, and its rank, 1 being the best."""
 
     score: int
     rank: int
@@ -26,7 +26,10 @@ class FinalRank:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionTotals:
-    """Totals over all exclusion intervals under a system; times are in seconds."""
+    """The totals of all exclusion intervals under a system.
+
+    Times are in seconds.
+    """
 
     interval_count: int
     node_count: int
@@ -36,7 +39,7 @@ class ExclusionTotals:
 
 @dataclass(frozen=True, slots=True)
 class SystemResult:
-    """The results of one system of a comparison.
+    """The results of one system in a comparison.
 
     `final_ranks` maps each member at the end to its score and rank. The Gini coefficients of the
     tasks include all nodes that were members at any counted moment or had a task; they are in
@@ -54,11 +57,14 @@ class SystemResult:
     placed_chances: int
 
     def get_started_task_count(self, node: Address) -> int:
-        """Return the number of tasks that a node started."""
+        """Return the number of tasks started by a node."""
         return self.measurement.spread.actual.get(node, 0)
 
     def get_expected_task_count(self, node: Address) -> int:
-        """Return a node's expected number of tasks under the policy, in units of 10^-27."""
+        """Return a node's expected number of tasks under the policy.
+
+        The unit is 10^-27.
+        """
         return self.measurement.spread.expected.get(node, 0)
 
     def compute_actual_share(self, node: Address) -> int | None:
@@ -66,9 +72,10 @@ class SystemResult:
         return _compute_share(self.get_started_task_count(node), self.started)
 
     def compute_expected_share(self, node: Address) -> int | None:
-        """Return a node's expected share of the tasks with at least one candidate.
+        """Return the share of tasks that a node was expected to get.
 
-        The share is in units of 10^-18, or None if there were no such tasks.
+        Only tasks with at least one candidate are counted. The share is in units of 10^-18, or
+        None if there were no such tasks.
         """
         return _compute_share(self.get_expected_task_count(node), self.placed_chances)
 
@@ -83,7 +90,7 @@ class SystemResult:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The results of all systems on one history.
+    """The results of all systems for one history.
 
     `results` has the result of each system. `judged` is the number of task starts that the
     policies judged. `instants` are the block times at which scores were recorded; it may be empty.
@@ -96,16 +103,16 @@ class Comparison:
 
     @property
     def present_nodes(self) -> tuple[Address, ...]:
-        """All nodes that were members at any counted moment or had a task."""
+        """All nodes that had a task or were members at some time in the counted range."""
         return self.results[0].measurement.present_nodes
 
     def compute_rank_correlation(
         self, first_result: SystemResult, second_result: SystemResult
     ) -> int | None:
-        """Return Spearman's rank correlation of two systems' final scores, in units of 10^-18.
+        """Return Spearman's rank correlation of the final scores under two systems.
 
-        Only nodes with a score under both systems count. The result is None with fewer than two
-        such nodes, or if one system gives all of them the same rank.
+        The unit is 10^-18. Only nodes with a score under both systems count. The result is None
+        with fewer than two such nodes, or if one system gives all of them the same rank.
         """
         common_nodes = [
             node for node in first_result.final_ranks if node in second_result.final_ranks
@@ -121,7 +128,7 @@ def _compute_share(part: int, total: int) -> int | None:
 
 
 def summarize_system(column: SystemColumn, measurement: Measurement) -> SystemResult:
-    """Return the ranks, totals and Gini coefficients of one system's measurement."""
+    """Compute the ranks, totals and Gini coefficients of one system's measurement."""
     task_spread, intervals = measurement.spread, measurement.intervals
     return SystemResult(
         column=column,
@@ -158,7 +165,7 @@ def _compute_final_ranks(measurement: Measurement) -> dict[Address, FinalRank]:
 
 
 def list_rule_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
-    """Return the rules and policy parameters that differ, with their value in each system.
+    """Return the rules and policy parameters that differ, with each system's value.
 
     Names and values are written as in a change, for example `legacy.vram_weight`. The value "-"
     means that the system does not have the rule or parameter. A rule that only some of the systems

@@ -1,4 +1,4 @@
-"""The events of a backtest, in an export or a temporary file for every process to read."""
+"""The events of a backtest, in an export or a temporary file that all processes can read."""
 
 import gc
 import pickle
@@ -17,7 +17,7 @@ EVENTS_PER_CHUNK = 5_000
 
 
 class EventSource(Protocol):
-    """A source of events defined by file names, so that other processes can read it."""
+    """A source of events given by file names, for reading in other processes."""
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield all events in order of position, in chunks of a few thousand."""
@@ -26,11 +26,12 @@ class EventSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The events of a backtest; all are folded, but only events from `first_block` on count.
+    """The events of a backtest.
 
-    `event_count` is the number of counted events, and `start_count` the number of task starts
-    among them. `folded_count` is the number of all events. `from_time` and `to_time` are the block
-    times of the first and the last counted event.
+    All events are folded, but only those from `first_block` on count. `event_count` is the number
+    of counted events, and `start_count` the number of task starts among them. `folded_count` is
+    the number of all events. `from_time` and `to_time` are the block times of the first and the
+    last counted event.
     """
 
     source: EventSource
@@ -43,7 +44,7 @@ class History:
     to_time: int
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
-        """Yield all events in chunks, including the events before `first_block`."""
+        """Yield all events in chunks, including those before `first_block`."""
         chunks = self.source.read_chunks()
         while True:
             with _pause_gc():
@@ -55,7 +56,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _PickledEvents:
-    """A pickle file with `event_count` events, written by this process."""
+    """A pickle file of `event_count` events, written by this process."""
 
     path: Path
     event_count: int
@@ -76,7 +77,7 @@ def write_history(
     max_block: int | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> History:
-    """Write a history to a file for every process to read.
+    """Write a history to a file that all processes can read.
 
     Args:
         events: in order of position.
@@ -131,7 +132,7 @@ def _format_no_events_message(min_block: int, max_block: int | None, folded_coun
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable the garbage collector, which would scan many long-lived objects for nothing."""
+    """Disable the garbage collector, which would scan many long-lived objects in vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Tracks the intervals of exclusions and due kickouts while a history is folded."""
+"""Tracks when nodes were excluded or due for a kickout, while a history is folded."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,14 +20,17 @@ _RECOVERY_SECONDS = 1 << DECAY_BITS
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """The counted part of a history: its first block, and its first and last block time."""
+    """The counted part of a history, with its first block and its first and last time.
+
+    Times are block times.
+    """
 
     first_block: int
     from_time: int
     to_time: int
 
     def count_overlap_seconds(self, since: int, until_time: int | None) -> int:
-        """Return how many seconds of an interval are within the counted range.
+        """Return how many seconds of an interval lie in the counted range.
 
         `until_time` is None if the interval has no end. The result is 0 if block times decrease.
         """
@@ -36,9 +39,10 @@ class HistoryRange:
 
 
 def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
-    """Return the first block time, not before `time`, at which an excluded node has recovered.
+    """Return the block time at which an excluded node has recovered.
 
-    Without further events, the reliability H can only rise, so bisection finds this second.
+    The result is the first such time that is not before `time`. Without further events, the
+    reliability H can only rise, so bisection finds this second.
     """
     low = time
     high = max(time, node.since) + _RECOVERY_SECONDS
@@ -72,7 +76,7 @@ class ExclusionTracker:
         self._closed_intervals: list[tuple[Address, _OpenExclusion, int]] = []
 
     def update_node(self, node: Node, event: DomainEvent) -> None:
-        """Open or close the interval of a node that an event has just changed."""
+        """Open or close the exclusion interval of a node after an event changed the node."""
         open_interval = self._open_by_node.get(node.address)
         if open_interval is not None and open_interval.expected_end <= event.time:
             self._close_interval(node.address, open_interval.expected_end)
@@ -123,7 +127,7 @@ def _build_exclusion_interval(
 
 
 class KickoutTracker:
-    """Tracks the intervals of due kickouts, and the network's own kickouts."""
+    """Tracks intervals of due kickouts, and kickouts by the network itself."""
 
     def __init__(self) -> None:
         self._open_by_node: dict[Address, DueInterval] = {}
@@ -133,7 +137,7 @@ class KickoutTracker:
         self._previously_due: set[Address] = set()
 
     def update_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
-        """Open and close intervals according to the changes that an event caused."""
+        """Open and close intervals after the changes caused by an event."""
         self._previously_due = set(self._open_by_node)
         for change in changes:
             if change.closed_at is None:
@@ -142,7 +146,10 @@ class KickoutTracker:
                 self._close_interval(change, event)
 
     def record_network_kickout(self, event: NodeKickedOut) -> None:
-        """Record a kickout by the network; call `update_intervals` for the same event first."""
+        """Record a kickout by the network.
+
+        `update_intervals` must be called first for the same event.
+        """
         was_due = event.node in self._previously_due
         kick = NetworkKick(event.node, event.at.block, event.time, was_due)
         self._kicks.append(kick)
@@ -156,7 +163,7 @@ class KickoutTracker:
         self._closed_by_node.setdefault(change.node, []).append(closed_interval)
 
     def _record_kickout_in_intervals(self, kick: NetworkKick) -> None:
-        """Store the network's kickout in the node's closed intervals that have no kickout yet."""
+        """Add a kickout by the network to the node's closed intervals without a kickout."""
         self._closed_by_node[kick.node] = [
             interval._replace(kicked_block=kick.block, kicked_time=kick.time)
             if interval.kicked_block is None

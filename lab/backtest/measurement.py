@@ -1,4 +1,4 @@
-"""Processes a history under one system, and takes the measurements for a comparison.
+"""Processes a history under one system, and measures the results for a comparison.
 
 In a system with rules, the rules determine the scores; in a system without rules, the policy does.
 """
@@ -35,7 +35,10 @@ _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
 def compute_scores_by_rules(
     nodes: Mapping[Address, Node], time: int, rules: Rules
 ) -> dict[Address, int]:
-    """Return each member's QoS (or combined score under legacy rules), in units of 10^-18."""
+    """Return each member's score under the rules, in units of 10^-18.
+
+    The score is the QoS or, under legacy rules, the combined score.
+    """
     population_maxima = compute_population_maxima(nodes.values(), time, rules)
     scores = {
         address: compute_node_qos(node, time, rules, population_maxima)
@@ -51,10 +54,10 @@ def compute_scores_by_policy(
     kind: TaskKind | None,
     max_tickets: int,
 ) -> dict[Address, int]:
-    """Return each member's number of tickets divided by `max_tickets`, in units of 10^-18.
+    """Return each member's tickets as a fraction of `max_tickets`.
 
-    The policy judges a task of the kind `kind` without other requirements, as if all members were
-    free.
+    The unit is 10^-18. The policy judges a task of the kind `kind` without other requirements, as
+    if all members were free.
     """
     free_nodes = {
         address: replace(node, running=0, paused=False)
@@ -78,7 +81,7 @@ def _get_tickets(verdict: CandidateVerdict) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """The optional measurements, in addition to final scores, exclusions and kickouts.
+    """The optional measurements, besides final scores, exclusions and kickouts.
 
     If `measures_task_spread` is set, the policy judges task starts. `chosen_starts` are the
     numbers of the starts to judge, counted from 0, or None for all starts. `instants` are the
@@ -97,7 +100,7 @@ def measure_system(
     plan: MeasurementPlan,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Measurement:
-    """Fold the complete history under one system, and return the measurements.
+    """Fold the complete history under one system, and measure the results.
 
     `on_progress` is called after each chunk of events with the number of events folded so far.
     """
@@ -122,7 +125,7 @@ def measure_system(
 
 
 class _MeasurementRun:
-    """A run over one history under one system, and the measurements so far."""
+    """The run of one system over a history, with the measurements so far."""
 
     def __init__(
         self,
@@ -147,7 +150,7 @@ class _MeasurementRun:
         self.recorded_scores: list[Mapping[Address, int]] = []
 
     def iter_observed_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
-        """Yield every event to be folded, and take measurements before and after the fold."""
+        """Yield each event to be folded, and take measurements before and after the fold."""
         for event in events:
             self._measure_before_fold(event)
             yield event
@@ -179,7 +182,10 @@ class _MeasurementRun:
             self.evaluator.apply_event(event)
 
     def _record_changes(self, event: DomainEvent) -> None:
-        """Record the changes since the last call, with the time of `event`."""
+        """Record the changes since the last call.
+
+        The changes get the time of `event`.
+        """
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._record_node_change(node, event)
@@ -204,7 +210,10 @@ class _MeasurementRun:
                 yield node.address
 
     def _record_scores_before(self, time: int) -> None:
-        """Record the scores at each instant before `time`; later events cannot change them."""
+        """Record the scores at each instant before `time`.
+
+        Later events cannot change them.
+        """
         instants = self.plan.instants
         while (
             len(self.recorded_scores) < len(instants)

@@ -1,4 +1,4 @@
-"""Reads the events of an export in batches, so that the history need not fit in memory."""
+"""Reads the events of an export in batches, because a history may not fit in memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,10 @@ _EVENTS_PER_BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ParquetEvents:
-    """The final events of an export, up to `max_block` if given, in order of position."""
+    """The final events of an export in order of position.
+
+    With `max_block`, only events up to this block are included.
+    """
 
     paths: tuple[Path, ...]
     max_block: int | None = None
@@ -42,7 +45,7 @@ class ParquetEvents:
         return cls(tuple(event_files), max_block)
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
-        """Yield all events, a few thousand at a time.
+        """Yield all events in chunks of a few thousand.
 
         Raises:
             InputError: a file is not an event table, or its events are out of order.
@@ -61,7 +64,7 @@ class ParquetEvents:
                     yield events
 
     def open_history(self, min_block: int) -> History:
-        """Return the history in which events count from block `min_block` on.
+        """Open the history, in which only events from block `min_block` on count.
 
         Only three columns are read to count the events.
 

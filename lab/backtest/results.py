@@ -1,4 +1,7 @@
-"""The results of one system on a history. Scores are in units of 10^-18, times in seconds."""
+"""The results of one system for a history.
+
+Scores are in units of 10^-18, times in seconds.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +11,10 @@ from oracle.domain.ids import Address
 
 
 class FinalNodeState(NamedTuple):
-    """A node at the end of the history; `score` is None if the node is not a member."""
+    """A node at the end of the history.
+
+    `score` is None if the node is not a member.
+    """
 
     node: Address
     status: str
@@ -18,12 +24,13 @@ class FinalNodeState(NamedTuple):
 
 
 class ExclusionInterval(NamedTuple):
-    """An interval in which a node was excluded, from `since` up to, but excluding, `until`.
+    """An interval in which a node was excluded.
 
-    `block` is the block of the event that began the exclusion. `until` is the second at which the
-    exclusion ended, possibly by recovery between two events, or None if the node is still excluded
-    at the end of the history. `seconds` is the duration within the counted range. `began_before`
-    is set if the interval began before the counted range.
+    The interval includes `since` but not `until`. `block` is the block of the event that began the
+    exclusion. `until` is the second at which the exclusion ended, possibly by recovery between two
+    events, or None if the node is still excluded at the end of the history. `seconds` is the
+    duration within the counted range. `began_before` is set if the interval began before the
+    counted range.
     """
 
     node: Address
@@ -54,7 +61,7 @@ class DueInterval(NamedTuple):
 
 
 class NetworkKick(NamedTuple):
-    """A kickout by the network of the history.
+    """A kickout by the network itself, as recorded in the history.
 
     `was_due` is set if the node's kickout was also due under the measured system.
     """
@@ -67,7 +74,7 @@ class NetworkKick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpread:
-    """The actual distribution of tasks over nodes, and the expected one under a policy.
+    """How tasks were distributed over nodes, and how a policy would distribute them.
 
     `actual` maps each node to its number of counted starts. `expected` maps each node to its
     probability of being drawn, summed over the judged starts, in units of 10^-27. `judged` is the
@@ -83,12 +90,13 @@ class TaskSpread:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measurements of one system; they are small enough to be passed between processes.
+    """The measurements of one system.
 
-    `nodes` are all nodes at the end of the history. `present_nodes` are the nodes that were
-    members at any counted moment or had a task. `intervals` are the exclusions, `kickouts` the due
-    kickouts, and `kicks` the kickouts by the network of the history. `scores_over_time` has the
-    score of each present node at each instant, or None if the node had no score.
+    They are small enough to be passed between processes. `nodes` are all nodes at the end of the
+    history. `present_nodes` are the nodes that were members at any counted moment or had a task.
+    `intervals` are the exclusions, `kickouts` the due kickouts, and `kicks` the kickouts by the
+    network of the history. `scores_over_time` has the score of each present node at each instant,
+    or None if the node had no score.
     """
 
     nodes: tuple[FinalNodeState, ...]

@@ -1,4 +1,4 @@
-"""Ranks and measures of inequality, computed with integers.
+"""Computes ranks and measures of inequality with integers.
 
 Coefficients and shares are in units of 10^-18, truncated towards zero.
 """
@@ -10,7 +10,10 @@ from oracle.domain.fixed_point import UNIT
 
 
 def compute_ranks(values: Sequence[int]) -> list[int]:
-    """Return the rank of each value, 1 for the largest; equal values share the best rank."""
+    """Return the rank of each value, 1 for the largest.
+
+    Equal values share the best rank.
+    """
     rank_by_value: dict[int, int] = {}
     for rank, value in enumerate(sorted(values, reverse=True), start=1):
         rank_by_value.setdefault(value, rank)

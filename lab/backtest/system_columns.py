@@ -1,4 +1,4 @@
-"""Builds the columns of a comparison from named systems, rule set files, and a grid.
+"""Builds the columns of a comparison, from named systems, rule set files and a grid.
 
 A grid names systems, and the values to try for some of their rules.
 """
@@ -29,7 +29,7 @@ MAX_COLUMNS = 64
 
 @dataclass(frozen=True, slots=True)
 class SystemColumn:
-    """One system of a comparison.
+    """One system in a comparison.
 
     `name` is unique in the comparison. If `has_rules` is True, the rules provide the scores;
     otherwise the policy provides them, and the rules only determine the nodes' state. `policy` is
@@ -46,7 +46,9 @@ class SystemColumn:
 
     @property
     def policy_parameters(self) -> dict[str, str]:
-        """The parameters of the policy as text; empty for a policy without parameters.
+        """The parameters of the policy as text.
+
+        The text is empty for a policy without parameters.
 
         Raises:
             ValueError: the policy or a changed parameter does not exist.
@@ -86,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SystemBase:
-    """A system before the changes of `--set` and of a grid are applied.
+    """A system before the changes by `--set` and by a grid.
 
     `custom_rules` is the JSON object of a custom rule set, or None. `own_changes` are the changes
     that were given together with the system's name. They are part of the system, so that other
@@ -101,7 +103,7 @@ class SystemBase:
 
     @classmethod
     def from_name(cls, name: str) -> Self:
-        """Return the system with the name of a published system or rule set.
+        """Return the published system or rule set with this name.
 
         The name `NAME@POLICY` replaces the usual policy of the system by another policy.
 
@@ -118,7 +120,7 @@ class SystemBase:
 
     @classmethod
     def from_rules_json(cls, text: str, file: str = "") -> Self:
-        """Return the system of a custom rule set in JSON.
+        """Build the system of a custom rule set from JSON.
 
         The system gets the name in the JSON, or the name of the file if a published rule set
         already has the name in the JSON. If a published system has the same name, its policy is
@@ -136,7 +138,9 @@ class SystemBase:
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
     def with_changes(self, change_texts: Sequence[str]) -> Self:
-        """Return a copy of the system with its own changes, each given as `key=value`.
+        """Return a copy of the system with changes of its own.
+
+        Each change is given as `key=value`.
 
         Raises:
             ValueError: a change is malformed or given twice, or its key is unknown.
@@ -161,7 +165,7 @@ class SystemBase:
         )
 
     def build_column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
-        """Return the system's comparison column, with its own and the given changes.
+        """Build the system's column, with its own and the given changes.
 
         Raises:
             ValueError: a change is invalid, or a value that has no default is missing.
@@ -189,7 +193,7 @@ class SystemBase:
 
     @property
     def changeable_rule_names(self) -> tuple[str, ...]:
-        """The names of the rules that may be changed and have an effect in this system."""
+        """The names of the rules that can be changed and matter in this system."""
         if not self.has_rules:
             return ()
         is_legacy = self.name.partition(_POLICY_SEPARATOR)[0] == _LEGACY
@@ -201,17 +205,20 @@ class SystemBase:
 
     @property
     def changeable_keys(self) -> tuple[str, ...]:
-        """The names of the rules and policy parameters that may be changed."""
+        """The names of the rules and policy parameters that can be changed."""
         return (*self.changeable_rule_names, *format_policy_parameters(get_policy(self.policy)))
 
     def has_changeable_key(self, key: str) -> bool:
-        """Return whether a changeable rule or policy parameter has this name."""
+        """Return whether a rule or policy parameter with this name can be changed."""
         return key in self.changeable_keys
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Systems and the values to try for some of their rules; each combination becomes a column."""
+    """Systems, and values to try for some of their rules.
+
+    Each combination becomes a column.
+    """
 
     bases: Sequence[SystemBase]
     values: Mapping[str, Sequence[str]]
@@ -220,7 +227,9 @@ class Grid:
 def build_columns(
     bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns of a comparison, and a note for each setting that a system ignores.
+    """Build the columns of a comparison, and a note for each ignored setting.
+
+    A setting is ignored by a system to which it does not apply.
 
     Raises:
         ValueError: a name is given twice, a setting matches no system, a value is invalid, or
@@ -283,9 +292,10 @@ def _iter_unapplied_setting_notes(
 
 
 def _select_applicable_settings(base: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
-    """Return the settings that apply to a system, except for keys in the system's own changes.
+    """Return the settings that apply to a system.
 
-    A setting for this system takes precedence over a setting for all systems.
+    Keys in the system's own changes are left out. A setting for this system takes precedence over
+    a setting for all systems.
     """
     return {
         setting.key: setting.value
@@ -374,7 +384,10 @@ def _parse_object(text: str, *, is_toml: bool) -> Mapping[str, Any]:
 
 
 def _flatten_keys(values_by_key: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert nested tables to dotted names; TOML parses `legacy.vram_weight` as a table."""
+    """Convert nested tables to dotted names.
+
+    TOML parses `legacy.vram_weight` as a table.
+    """
     flat_values: dict[str, Any] = {}
     for key, value in values_by_key.items():
         if isinstance(value, dict):
@@ -396,7 +409,7 @@ def _parse_values(key: str, values: object) -> list[str]:
 
 
 def _format_value(key: str, value: object) -> str:
-    """Return a value as text, in the format that `--set` accepts."""
+    """Format a value as text that `--set` accepts."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

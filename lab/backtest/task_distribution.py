@@ -1,4 +1,4 @@
-"""Computes how a policy would have distributed a history's tasks, start by start.
+"""Computes how a policy would have distributed a history's tasks, one start at a time.
 
 There is no feedback, so the history continues unchanged whichever node the policy would have
 drawn. The weights of the candidates come from the policy, or from a faster index with the same
@@ -30,18 +30,21 @@ class CandidateWeights(Protocol):
         ...
 
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
-        """Return the address and the weight of each candidate, in ascending order of address."""
+        """Return the address and weight of each candidate, sorted by address."""
         ...
 
 
 class _JudgedWeights:
-    """Computes the candidates' weights by letting the policy judge all nodes for each task."""
+    """Computes weights by letting the policy judge all nodes for each task."""
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         self._evaluator = evaluator
 
     def update_node(self, node: Node) -> None:
-        """Do nothing, because the policy reads the nodes themselves."""
+        """Do nothing.
+
+        The policy reads the nodes itself.
+        """
 
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [
@@ -67,7 +70,10 @@ class _IndexedWeights:
 def create_candidate_weights(
     policy: SelectionPolicy, evaluator: CandidateEvaluator, rules: Rules
 ) -> CandidateWeights:
-    """Return an index for a Crynux policy; any other policy judges all nodes each time."""
+    """Create an index for a Crynux policy.
+
+    Any other policy judges all nodes each time.
+    """
     if isinstance(policy, CrynuxPolicy):
         return _IndexedWeights(rules, policy)
     return _JudgedWeights(evaluator)
@@ -78,9 +84,10 @@ CHANCE_UNIT = 10**27
 
 
 def sample_start_numbers(starts: int, max_starts: int, seed: int) -> frozenset[int] | None:
-    """Return the numbers (from 0) of the task starts to judge, or None to judge all starts.
+    """Return which task starts to judge, or None to judge all.
 
-    The sample is the same for every system, machine and number of processes.
+    Task starts are numbered from 0. The sample is the same for every system, machine and number of
+    processes.
     """
     if starts <= max_starts:
         return None
@@ -99,7 +106,7 @@ def _hash_start_number(seed: int, start_number: int) -> bytes:
 
 @dataclass(slots=True)
 class TaskSpreadMeter:
-    """Counts the task starts of each node, and sums up its probabilities of being drawn.
+    """Counts each node's task starts, and sums up its probabilities of being drawn.
 
     Without `candidate_weights`, only the starts are counted.
     """
@@ -127,9 +134,10 @@ class TaskSpreadMeter:
     def evaluate_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Count a task start and add its candidates' probabilities; call this before the fold.
+        """Count a task start, and add its candidates' probabilities.
 
-        Before the fold, the node of the start is still free and can be a candidate.
+        This must be called before the fold. Before the fold, the node of the start is still free
+        and can be a candidate.
         """
         start_number = self._seen_count
         self._seen_count = self._seen_count + 1
@@ -169,7 +177,7 @@ class TaskSpreadMeter:
                 )
 
     def _list_reserved_nodes(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that run a part of the task or had another task of its group."""
+        """Return the nodes with a run of the task or another task of its group."""
         running_nodes = {run.node for run in task.runs}
         group_nodes = self._nodes_by_group.get(task.group, ()) if task.group is not None else ()
         return frozenset(running_nodes.union(group_nodes))
@@ -179,5 +187,5 @@ class TaskSpreadMeter:
             self._nodes_by_group.setdefault(task.group, set()).add(event.node)
 
     def build_spread(self) -> TaskSpread:
-        """Return how the counted task starts are distributed over the nodes."""
+        """Return how the counted task starts are distributed over nodes."""
         return TaskSpread(self._actual, self._expected, self._judged_count, self._unplaced_count)

@@ -1,4 +1,4 @@
-"""Folds a history under several systems in parallel, each system in its own process."""
+"""Folds a history under several systems in parallel, with one process per system."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ def measure_all_columns(
     task: MeasurementTask,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Measurement]:
-    """Measure every column, and return the results in the order of the columns.
+    """Measure every column, and return the results in column order.
 
     `on_progress` is called regularly with the number of events folded for all columns together.
     The results do not depend on the number of processes.
@@ -105,7 +105,7 @@ def _measure_in_parallel(
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Make the worker processes that are started within this context ignore Ctrl-C.
+    """Let worker processes started within this context ignore Ctrl-C.
 
     The parent process handles the signal and stops the workers.
     """
@@ -120,7 +120,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def _wait_for_results(futures: Sequence[Future[Measurement]], on_tick: Callable[[], None]) -> None:
-    """Wait for all futures, and raise the exception of the first one that fails."""
+    """Wait for all futures, and raise the exception of the first that fails."""
     unfinished_futures: set[Future[Measurement]] = set(futures)
     while unfinished_futures:
         finished_futures, unfinished_futures = wait(unfinished_futures, timeout=_PROGRESS_SECONDS)
@@ -135,7 +135,7 @@ class _CancelledError(Exception):
 
 @dataclass(slots=True)
 class _WorkerContext:
-    """The data that a worker process keeps while it measures one column after another."""
+    """The data that a worker process keeps between columns."""
 
     folded_counts: Any
     task: MeasurementTask

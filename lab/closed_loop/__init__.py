@@ -1,1 +1,1 @@
-"""The closed loop, a simulated network in which each draw depends on the scores so far."""
+"""The closed loop: a simulated network in which each draw depends on the scores so far."""

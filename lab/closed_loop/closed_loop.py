@@ -1,4 +1,4 @@
-"""Runs simulated networks in which the policy under test draws the node of each task.
+"""Runs simulated networks in which the tested policy draws the node of each task.
 
 A loop ends when the planned number of tasks has been ordered. It uses the product's own code for
 the fold, the scores, the kickout condition and the draw. See docs/explanation/attacks.md. Several
@@ -47,7 +47,7 @@ _QUEUE_CHECK_SECONDS = 15
 def run_closed_loop(
     column: SystemColumn, plan: LoopPlan, loop_participants: Participants
 ) -> LoopResult:
-    """Run one closed-loop simulation of a system and return its result.
+    """Run one closed-loop simulation of a system, and return its result.
 
     The same arguments always give the same result.
 
@@ -70,7 +70,7 @@ def run_closed_loop(
 
 
 def check_simulatable(column: SystemColumn) -> None:
-    """Check that a system's rules score validation groups, as a simulation requires.
+    """Check that a system's rules score validation groups, as simulations require.
 
     Raises:
         ValueError: the system has no rules, or scores as the legacy system does.
@@ -99,7 +99,7 @@ def _run_scheduled_actions(state: LoopState) -> None:
 
 
 def _apply_changes(state: LoopState) -> None:
-    """Process the orders, scores and kickouts that changed during the last action."""
+    """Process the orders, scores and kickouts changed by the last action."""
     for order in state.changed_orders:
         schedule_validation_if_settled(state, order)
     state.changed_orders.clear()
@@ -125,7 +125,7 @@ def _apply_changes(state: LoopState) -> None:
 
 
 def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
-    """Schedule the accusation of a node with a newly due kickout, or count the kickout as held.
+    """Schedule the accusation of a node with a newly due kickout, or count it as held.
 
     Somebody accuses the node, waits for the veto delay and executes the kickout
     (docs/explanation/kickouts.md#lifecycle). The accusation follows after `report_seconds`,
@@ -186,7 +186,7 @@ def _trigger_queue_check(state: LoopState) -> None:
 
 
 class LoopJob:
-    """One closed loop to run: its system, its plan, and a function that builds participants.
+    """A closed loop to run: its system, its plan and a builder of participants.
 
     Jobs with the same system name, plan and function are equal. `build_participants` must be
     picklable.
@@ -217,7 +217,7 @@ def run_jobs(
     processes: int,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[LoopResult]:
-    """Run closed-loop simulations and return the results in the order of the jobs.
+    """Run closed-loop simulations, and return the results in job order.
 
     `on_progress` is called after each job with the number of finished jobs and the total number of
     jobs. The results do not depend on the number of processes.

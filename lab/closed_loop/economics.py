@@ -1,6 +1,6 @@
-"""The economic parameters of the simulated network; money is in gwei of the network's coin.
+"""The economic parameters of the simulated network.
 
-See docs/explanation/attacks.md#the-networks-money.
+Money is in gwei of the network's coin. See docs/explanation/attacks.md#the-networks-money.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,9 @@ _GAS_BY_ACTION: Mapping[GasAction, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Economics:
-    """The economic parameters of the network; money is in gwei, times are in seconds.
+    """The economic parameters of the network.
+
+    Money is in gwei, times are in seconds.
 
     Raises:
         ValueError: a number is negative; the message names the field.
@@ -105,7 +107,7 @@ class Economics:
         return self.base_seconds + self.unit_seconds * size
 
     def compute_toll(self, size: int, fee: int) -> int:
-        """Return the toll in gwei, which a creator loses when a task times out."""
+        """Return the toll in gwei that a creator loses if a task times out."""
         return min(fee, self.compute_min_fee(size)) if self.tolls else 0
 
     def compute_gas_cost(self, action: GasAction) -> int:
@@ -113,11 +115,13 @@ class Economics:
         return _GAS_BY_ACTION[action] * self.gas_price // 10**9
 
     def compute_hosting_cost(self, seconds: int) -> int:
-        """Return the cost of keeping a node online for this many seconds, in gwei."""
+        """Return the cost of keeping a node online for some seconds, in gwei."""
         return self.node_hour * seconds // _HOUR
 
     def with_changes(self, changes: Mapping[str, str]) -> "Economics":
-        """Return a copy with changed parameters; `changes` maps names to new values as text.
+        """Return a copy with changed parameters.
+
+        `changes` maps names to new values as text.
 
         Raises:
             ValueError: a parameter does not exist, or its value is invalid; the message names it.

@@ -1,4 +1,4 @@
-"""Defines the plan of a closed loop, and its nodes and creators of orders (the participants).
+"""Defines the plan of a closed loop, and its participants: nodes and creators of orders.
 
 In a realistic network most nodes are good, some are careless or slow, and some stop permanently
 (docs/how-to/backtest.md#closed-loop).
@@ -65,7 +65,7 @@ class CreatorRole:
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """All nodes of a closed loop, and the creators other than the honest applications."""
+    """All nodes of a closed loop, and its creators besides the honest applications."""
 
     nodes: Sequence[NodeRole]
     creators: Sequence[CreatorRole] = ()
@@ -82,7 +82,7 @@ _APPLICATION_ACCOUNTS = 20
 
 
 def build_honest_node_roles(plan: LoopPlan) -> list[NodeRole]:
-    """Return the roles of a plan's honest nodes, with random stakes and speeds.
+    """Build the roles of a plan's honest nodes, with random stakes and speeds.
 
     Stakes are one to four times the minimum, and speeds differ by up to a factor of two.
     """
@@ -100,13 +100,16 @@ def build_honest_node_roles(plan: LoopPlan) -> list[NodeRole]:
 
 
 def build_average_attacker_role(plan: LoopPlan) -> NodeRole:
-    """Return the role of an attacker node that behaves honestly, with average stake and speed."""
+    """Build the role of an honest attacker node with average stake and speed."""
     stake = plan.economics.least_stake * sum(_STAKE_RANGE) // 200
     return NodeRole(ATTACKER, stake, sum(_SPEED_RANGE) // 2, HONEST_FAILURES)
 
 
 def build_application_creator(plan: LoopPlan) -> CreatorRole:
-    """Return the creator role of the honest applications, which cause the plan's load."""
+    """Build the creator role of the honest applications.
+
+    These cause the load of the plan.
+    """
 
     def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
         member_count = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
@@ -131,7 +134,7 @@ _SORT_KEY_BOUND = 1 << 32
 
 
 def build_mixed_participants(plan: LoopPlan) -> Participants:
-    """Return a plan's participants, with good, careless, slow and stopping nodes.
+    """Build a plan's participants, with good, careless, slow and stopping nodes.
 
     Half of the stopping nodes never answer; the others stop after a fifth of the loop.
     """
@@ -155,7 +158,7 @@ def build_mixed_participants(plan: LoopPlan) -> Participants:
 
 
 def _estimate_duration(plan: LoopPlan) -> int:
-    """Return the estimated duration of a loop, in seconds."""
+    """Estimate the duration of a loop in seconds."""
     work_per_order = 100 + 2 * plan.groups
     return (
         plan.tasks

@@ -1,4 +1,7 @@
-"""The result of a closed loop. Money is in gwei, times are in seconds."""
+"""The result of a closed loop.
+
+Money is in gwei, times are in seconds.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class OwnerResult:
-    """The result of one owner's nodes and creators.
+    """The result of an owner's nodes and creators.
 
     `node_count` is the number of addresses that joined. `start_count` is the number of tasks that
     started on them.
@@ -31,7 +34,7 @@ class OwnerResult:
 
 @dataclass(frozen=True, slots=True)
 class LoopResult:
-    """The summary of one closed loop.
+    """The summary of a closed loop.
 
     Good nodes are the honest nodes of the kind "good".
 
@@ -66,22 +69,25 @@ class LoopResult:
     owners: Mapping[str, OwnerResult]
 
     def get_owner_result(self, name: str) -> OwnerResult:
-        """Return the result of an owner, or an empty one if the owner did not take part."""
+        """Return an owner's result.
+
+        The result is empty if the owner did not take part.
+        """
         return self.owners.get(name) or OwnerResult(Money(), 0, 0, 0, 0, 0)
 
     @property
     def failure_rate(self) -> int:
-        """The number of orders per million that had no result or a wrong result."""
+        """The number of orders per million with a wrong result or none."""
         return (self.failed + self.lies) * _MILLION // max(1, self.orders)
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The share of time that good nodes were excluded, in millionths."""
+        """The share of time during which good nodes were excluded, in millionths."""
         return self.excluded_seconds * _MILLION // max(1, self.present_seconds)
 
 
 def finalize_loop(state: LoopState) -> LoopResult:
-    """End the memberships of a finished loop, charge for hosting, and return the summary."""
+    """End all memberships of a finished loop, charge for hosting and return the summary."""
     for node in state.all_nodes:
         if node.joined_at is not None:
             node.present_seconds += state.now - node.joined_at
@@ -121,10 +127,10 @@ def _is_good_node(node: LoopNode) -> bool:
 
 
 def _charge_hosting(state: LoopState) -> None:
-    """Charge each GPU's owner for hosting, from the first join on the GPU to the last removal.
+    """Charge the owner of each GPU for hosting.
 
-    A node that leaves and joins again also pays for the time in between, because its GPU stays
-    online.
+    The time is from the first join on the GPU to the last removal. A node that leaves and joins
+    again also pays for the time in between, because its GPU stays online.
     """
     period_by_gpu: dict[tuple[str, int, int], tuple[int, int]] = {}
     for node in state.all_nodes:
@@ -139,7 +145,10 @@ def _charge_hosting(state: LoopState) -> None:
 
 
 def _collect_kickout_delays_and_stays(state: LoopState) -> tuple[list[int | None], list[int]]:
-    """Return the values of `kickout_delays` and `stay_durations` in `LoopResult`."""
+    """Return `kickout_delays` and `stay_durations` of a loop's result.
+
+    These are fields of `LoopResult`.
+    """
     kickout_delays: list[int | None] = []
     stay_durations = []
     for node in state.all_nodes:

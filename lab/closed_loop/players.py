@@ -1,4 +1,4 @@
-"""Defines the nodes, orders and tasks of a closed loop, and the behaviours of nodes.
+"""Defines the nodes, orders and tasks of a closed loop, and how nodes behave.
 
 Money is in gwei; times are block times in seconds.
 """
@@ -42,7 +42,7 @@ class OrderShape(NamedTuple):
 
 
 class Intention(NamedTuple):
-    """A node's intended answer time.
+    """When a node intends to answer.
 
     `delay_seconds` is the time from the start to the answer, or None. With None and
     `awaited_answers` = 0, the node never answers. With None and `awaited_answers` > 0, the node
@@ -55,7 +55,7 @@ class Intention(NamedTuple):
 
 
 class LoopScore(NamedTuple):
-    """A task score, with the task's creator and the closing time of its group."""
+    """A task score, with the task's creator and the time when its group closed."""
 
     creator: Address
     score: int
@@ -64,7 +64,7 @@ class LoopScore(NamedTuple):
 
 
 class NodeAnswer(NamedTuple):
-    """An answer, and the seconds that the GPU computed for it.
+    """An answer, and for how many seconds the GPU computed it.
 
     `answer` is None if the node decides not to answer. `can_reveal` is False if the node cannot
     open its commitment, for example because it copied the commitment.
@@ -76,7 +76,7 @@ class NodeAnswer(NamedTuple):
 
 
 class NodeEvent(Enum):
-    """The events at which a node decides whether to leave."""
+    """The events after which a node decides whether to leave."""
 
     EXCLUDED = auto()
     KICKOUT_PENDING = auto()
@@ -84,7 +84,7 @@ class NodeEvent(Enum):
 
 
 class Reaction(Enum):
-    """The reaction of a node to a `NodeEvent`."""
+    """A node's reaction to a `NodeEvent`."""
 
     STAY = auto()
     # The node leaves and rejoins as soon as possible with the same address.
@@ -94,26 +94,32 @@ class Reaction(Enum):
 
 
 class Behaviour(Protocol):
-    """The behaviour of a node, which knows only what its owner's nodes and creators know."""
+    """A node's behaviour, based only on what its owner's nodes and creators know."""
 
     def choose_answer_time(self, task: "LoopTask") -> Intention:
-        """Return when to answer; this is called when the task starts."""
+        """Return when to answer.
+
+        This is called when the task starts.
+        """
         ...
 
     def choose_answer(self, task: "LoopTask") -> NodeAnswer:
-        """Return the answer; this is called at the time that `choose_answer_time` chose."""
+        """Return the answer.
+
+        This is called at the time that `choose_answer_time` chose.
+        """
         ...
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
-        """Return whether the node stays or leaves at an event."""
+        """Return whether the node stays or leaves after an event."""
         ...
 
 
 class HonestBehaviour:
-    """Computes every task, answers as soon as it can, and stays."""
+    """Computes every task, answers as soon as possible, and stays."""
 
     def choose_answer_time(self, task: "LoopTask") -> Intention:
-        """Return the time when the work is done, even if that is after the timeout."""
+        """Return when the work is done, even if this is after the timeout."""
         return Intention(task.seconds)
 
     def choose_answer(self, task: "LoopTask") -> NodeAnswer:
@@ -180,7 +186,7 @@ class LoopNode:
 
 @dataclass(slots=True, eq=False)
 class AppOrder:
-    """An order of a creator for one task or one group.
+    """A creator's order for one task or one group.
 
     `owner` is the owner of the creator. `contested` is only set for a second group, and is the
     order whose verdict this group confirms or reverses.
@@ -220,7 +226,7 @@ class LoopTask:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the task has an answer, or has ended without an answer."""
+        """Whether the task has an answer or has ended without one."""
         return self.is_ended or self.answer is not None
 
     @property

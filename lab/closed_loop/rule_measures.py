@@ -1,4 +1,7 @@
-"""Measures that compare rules in a closed loop, and the goal of a search as a weighted mean."""
+"""Measures for comparing rules in a closed loop, and the goal of a search.
+
+The goal is a weighted mean of measures.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,21 +16,24 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RuleMeasures:
-    """The measures of one system over all runs of its loop; rates are in millionths."""
+    """The measures of one system over all runs of its loop.
+
+    Rates are in millionths.
+    """
 
     column: SystemColumn
     results: tuple[LoopResult, ...]
 
     @property
     def failure_rate(self) -> int:
-        """The share of orders that had no result or a wrong result."""
+        """The share of orders with a wrong result or none."""
         return _compute_rate(
             [(result.failed + result.lies, result.orders) for result in self.results]
         )
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The share of time that good nodes were excluded."""
+        """The share of time during which good nodes were excluded."""
         return _compute_rate(
             [(result.excluded_seconds, result.present_seconds) for result in self.results]
         )
@@ -39,12 +45,15 @@ class RuleMeasures:
 
     @property
     def gini(self) -> int:
-        """The Gini coefficient of the tasks of good nodes, in millionths."""
+        """The Gini coefficient of the good nodes' tasks, in millionths."""
         return sum(result.gini for result in self.results) * _MILLION // (UNIT * len(self.results))
 
     @property
     def mean_seconds_until_kickout(self) -> int:
-        """The mean seconds from a node's stop to its kickout or the end of the loop."""
+        """The mean time in seconds from a node's stop to its kickout.
+
+        Without a kickout, the time ends with the loop.
+        """
         durations = [seconds for result in self.results for seconds in result.stay_durations]
         return sum(durations) // len(durations) if durations else 0
 
@@ -59,7 +68,7 @@ class RuleMeasures:
 
     @property
     def wasted_task_rate(self) -> int:
-        """The share of all tasks that started on stopped nodes."""
+        """The share of tasks that were started on stopped nodes."""
         return _compute_rate([(result.wasted, result.tasks) for result in self.results])
 
 
@@ -81,7 +90,7 @@ MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The goal of a search: a weight for each of its measures."""
+    """The goal of a search: measures with their weights."""
 
     weights: Mapping[str, int]
 
@@ -109,7 +118,7 @@ class Goal:
         return cls(weights)
 
     def compute_distance(self, measures: RuleMeasures, first_measures: RuleMeasures) -> int:
-        """Return a system's distance from the goal, in units of 10^-18.
+        """Return how far a system is from the goal, in units of 10^-18.
 
         The distance is the weighted mean of the measures, each divided by its value for the first
         system. The first system is therefore at distance 1.

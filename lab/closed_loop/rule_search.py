@@ -1,4 +1,4 @@
-"""Searches for better rule values, one rule after the other, until nothing improves.
+"""Searches for better rule values, one rule at a time, until nothing improves.
 
 The best values are simulated again with other seeds, which shows whether the improvement was only
 due to chance.
@@ -18,7 +18,10 @@ _SEED_OFFSET = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPlan:
-    """The simulation of each system, with `runs` consecutive seeds in at most `jobs` processes."""
+    """The plan for simulating each system.
+
+    There are `runs` runs with consecutive seeds, in at most `jobs` processes.
+    """
 
     loop: LoopPlan
     runs: int = 1
@@ -34,7 +37,7 @@ def measure_systems(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[RuleMeasures]:
-    """Run every system in the same simulated networks, and return the measures of each system.
+    """Simulate every system in the same networks, and measure each of them.
 
     Raises:
         ValueError: a system cannot be simulated.
@@ -56,7 +59,7 @@ def measure_systems(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A system with changed rule values, its measures, and its distance from the goal."""
+    """A system with changed rule values, its measures and its distance from the goal."""
 
     changes: Mapping[str, str]
     measures: RuleMeasures
@@ -65,7 +68,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """All trials in order, and the best trial.
+    """All trials in order, and the best of them.
 
     `distance_on_other_seeds` is the distance of the best trial when both it and the first trial
     are simulated with other seeds. Distances are in units of 10^-18; the first trial is always at
@@ -78,13 +81,13 @@ class SearchResult:
 
     @property
     def first_trial(self) -> Trial:
-        """The trial of the unchanged system, to which the others are compared."""
+        """The trial of the unchanged system, with which the others are compared."""
         return self.trials[0]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """The system to start from, the values to try for each rule, and the goal of the search.
+    """The system to start from, the values to try for each rule, and the goal.
 
     The search ends after `max_trials` systems at the latest.
     """
@@ -100,7 +103,7 @@ def search_rules(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> SearchResult:
-    """Search rule by rule for the best value, and repeat until no rule improves.
+    """Search for the best value of one rule after another, until no rule improves.
 
     Raises:
         ValueError: a value is invalid, or a system cannot be simulated.

@@ -1,1 +1,1 @@
-"""The commands `backtest` and `attack`, which compare rules on histories and in simulations."""
+"""The commands `backtest` and `attack`: compare rules on histories and in simulations."""

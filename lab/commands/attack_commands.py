@@ -130,6 +130,9 @@ def _select_strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
 
 
 def _exit_on_open_faults(findings: Sequence[Finding], limit: int) -> None:
-    """Exit with code 1 if a finding has a fault that is not accepted."""
+    """Exit with code 1 if a finding has an open fault.
+
+    An open fault is one that is not accepted.
+    """
     if any(finding.list_open_faults(limit) for finding in findings):
         raise typer.Exit(1)

@@ -1,4 +1,7 @@
-"""Builds the output of `attack --json`; docs/explanation/attacks.md#json explains the keys."""
+"""Builds the output of `attack --json`.
+
+See docs/explanation/attacks.md#json for the keys.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -14,7 +17,10 @@ JsonObject = dict[str, Any]
 
 
 def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> JsonObject:
-    """Return the JSON object with all results; fractions are text, money is in gwei."""
+    """Build the JSON object with all results.
+
+    Fractions are text, money is in gwei.
+    """
     loop = plan.loop
     return {
         "plan": {

@@ -1,4 +1,4 @@
-"""Prints the text output of `attack`, with a table for each system, and the known findings."""
+"""Prints the text output of `attack`: a table for each system, and the known findings."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -23,7 +23,10 @@ _COLUMN_LEGEND = (
 
 
 def print_findings(findings: Sequence[Finding], plan: AttackPlan) -> None:
-    """Print the findings of each system; lines have at most 100 columns."""
+    """Print the findings for each system.
+
+    Lines have at most 100 columns.
+    """
     loop = plan.loop
     seeds_text = f"seed {loop.seed}" if plan.runs == 1 else f"{plan.runs} seeds from {loop.seed}"
     typer.echo(f"{loop.nodes:,} honest nodes, {loop.tasks:,} tasks, {seeds_text}")
@@ -53,7 +56,7 @@ def _iter_finding_cells(finding: Finding, limit: int) -> Iterator[str]:
 
 
 def format_verdict(finding: Finding, limit: int) -> str:
-    """Return the verdict on a finding: its open faults, its known faults, or "no gain"."""
+    """Format the verdict on a finding: its open faults, its known faults or "no gain"."""
     open_faults = finding.list_open_faults(limit)
     if open_faults:
         return "found: " + ", ".join(open_faults)

@@ -1,4 +1,4 @@
-"""Defines the command `backtest`, which processes a history under other systems or rule values."""
+"""Defines the command `backtest`, which replays a history under other systems or rule values."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -222,7 +222,7 @@ def _compare_systems_from_options(
 def _open_events(
     file: str | None, config: Path, plan: BacktestPlan
 ) -> Iterator[Iterator[DomainEvent]]:
-    """Yield an iterator over the events of a file, or over the events in the stored logs."""
+    """Open the events of a file or of the stored logs, and yield an iterator over them."""
     if file is not None:
         with open_lines(file) as lines:
             # Each event of an iterator can be freed as soon as it has been processed.
@@ -241,7 +241,7 @@ def _open_events(
 def _list_page_options(
     plan: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
-    """Return the names and values of the options that determine a page's content."""
+    """Return the names and values of the options that affect a page's content."""
     last_block_text = "the last block" if plan.last_block is None else str(plan.last_block)
     return [
         ("--events", events or "the stored logs"),

@@ -1,4 +1,4 @@
-"""Reads the files and exports that options name, and writes the HTML page atomically."""
+"""Reads the files and exports named by options, and writes the HTML page atomically."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from oracle.errors import InputError
 
 
 def read_text_file(path: Path) -> str:
-    """Return the text of a file.
+    """Read a text file.
 
     Raises:
         InputError: the file cannot be read, or is not UTF-8.
@@ -27,10 +27,11 @@ def read_text_file(path: Path) -> str:
 
 @contextmanager
 def open_html_output(path: Path | None) -> Iterator[TextIO | None]:
-    """Open the file of `--html` for writing; yield None if `path` is None.
+    """Open the file of `--html` for writing.
 
-    The page replaces an existing file only when the page is complete. It is opened before any
-    other work is done, so that an unwritable path is detected early.
+    Yields None if `path` is None. The page replaces an existing file only when the page is
+    complete. It is opened before any other work is done, so that an unwritable path is detected
+    early.
 
     Raises:
         InputError: the file cannot be written.
@@ -54,7 +55,9 @@ def open_html_output(path: Path | None) -> Iterator[TextIO | None]:
 
 
 def open_exported_history(path: Path, first_block: int, last_block: int | None) -> History:
-    """Return the history in an `export --parquet` folder; its events are read during the fold.
+    """Open the history in an `export --parquet` folder.
+
+    Its events are read during the fold.
 
     Args:
         path: the folder.

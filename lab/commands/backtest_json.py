@@ -1,4 +1,7 @@
-"""Builds the output of `backtest --json`; docs/how-to/backtest.md explains the keys."""
+"""Builds the output of `backtest --json`.
+
+See docs/how-to/backtest.md for the keys.
+"""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +17,10 @@ JsonObject = dict[str, Any]
 
 
 def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonObject:
-    """Return the JSON object of a comparison; `notes` are messages for the user."""
+    """Build the JSON object of a comparison.
+
+    `notes` are messages for the user.
+    """
     results = comparison.results
     return {
         "history": _build_history_json(comparison),

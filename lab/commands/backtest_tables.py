@@ -1,4 +1,4 @@
-"""Prints the text output of `backtest`, with totals, scores, shares, kickouts and exclusions."""
+"""Prints the text output of `backtest`: totals, scores, shares, kickouts and exclusions."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -35,7 +35,10 @@ _MAX_INTERVALS = 12
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison; lines have at most 100 columns."""
+    """Print a comparison.
+
+    Lines have at most 100 columns.
+    """
     typer.echo(f"{format_history_extent(comparison.history)}\n")
     _print_totals(comparison)
     if len(comparison.results) > _MAX_SIDE_BY_SIDE:
@@ -104,7 +107,7 @@ def _print_nodes(comparison: Comparison) -> None:
 def _choose_column_names(
     results: Sequence[SystemResult], total_width: int, min_width: int
 ) -> list[str]:
-    """Return the column names of the systems, and replace the longest if they do not fit.
+    """Choose the systems' column names, replacing the longest if they do not fit.
 
     A replaced name becomes `system N`, and a printed line explains it. `total_width` is the width
     for all columns, `min_width` the minimum width of one column.
@@ -125,13 +128,13 @@ def _format_ordinal(system_index: int) -> str:
 
 
 def _print_and_format_ordinal(result: SystemResult, system_index: int) -> str:
-    """Print the system behind the name `system N`, and return this name."""
+    """Return the name `system N`, and print the system that it stands for."""
     typer.echo(f"{_format_ordinal(system_index)}: {format_system_name(result.column.name)}")
     return _format_ordinal(system_index)
 
 
 def _list_best_nodes(comparison: Comparison) -> list[Address]:
-    """Return the best nodes in the order of their ranks under the first system."""
+    """Return the best nodes, in rank order under the first system."""
     final_ranks = comparison.results[0].final_ranks
     ranked_nodes = sorted(final_ranks, key=lambda node: (final_ranks[node].rank, node))
     return ranked_nodes[:_MAX_ROWS]
@@ -208,7 +211,10 @@ def _print_due_kickouts(comparison: Comparison) -> None:
 def _choose_system_names(
     results: Sequence[SystemResult], system_indices: set[int], max_width: int
 ) -> dict[int, str]:
-    """Return the systems' names by index; a name that is too long becomes `system N`."""
+    """Return the systems' names by index.
+
+    A name that is too long becomes `system N`.
+    """
     return {
         system_index: name
         if len(name := format_system_name(results[system_index].column.name)) <= max_width

@@ -1,4 +1,4 @@
-"""Runs `backtest --closed-loop`, which compares simulated systems or searches for rule values."""
+"""Runs `backtest --closed-loop`, which compares simulated systems or searches rule values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,9 @@ def run_closed_loop_backtest(
     *,
     as_json: bool,
 ) -> None:
-    """Compare systems in the same simulated networks, or search for better values of one system.
+    """Compare systems in the same simulated networks, or search for better values.
+
+    A search changes the values of one system.
 
     Raises:
         InputError: a system cannot be simulated, or the search options are invalid.
@@ -68,7 +70,7 @@ def _compare_and_print_systems(
 def _search_and_print_values(
     rules: Sequence[str], search_options: SearchOptions, plan: ComparisonPlan, *, as_json: bool
 ) -> None:
-    """Search for better values of one system, and print the trials.
+    """Search for better rule values of one system, and print the trials.
 
     Raises:
         InputError: more or less than one system is given, or a rule, value or measure is invalid.

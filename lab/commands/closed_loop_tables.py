@@ -1,4 +1,4 @@
-"""Prints the output of `backtest --closed-loop`, a comparison of systems or trials of a search."""
+"""Prints the output of `backtest --closed-loop`: a comparison, or the trials of a search."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -30,7 +30,7 @@ _COLUMN_LEGEND = (
 
 
 def print_measures(all_measures: Sequence[RuleMeasures], plan: ComparisonPlan) -> None:
-    """Print a table with the measures of each system."""
+    """Print a table of the measures of each system."""
     typer.echo(
         f"{_format_loop_parameters(plan.loop)}, {plan.runs} run{'' if plan.runs == 1 else 's'}\n"
     )
@@ -79,7 +79,7 @@ def _format_millionths_as_percent(millionths: int) -> str:
 
 
 def print_search_result(search_result: SearchResult, plan: ComparisonPlan) -> None:
-    """Print the trials of a search, starting with the trial nearest to the goal."""
+    """Print the trials of a search, with the trial nearest to the goal first."""
     runs_text = f"{plan.runs} run{'' if plan.runs == 1 else 's'} each"
     typer.echo(f"{_format_loop_parameters(plan.loop)}, {runs_text}\n")
     trials = sorted(search_result.trials, key=lambda trial: trial.distance)
@@ -112,7 +112,7 @@ def print_search_result(search_result: SearchResult, plan: ComparisonPlan) -> No
 def build_measures_json(
     all_measures: Sequence[RuleMeasures], plan: ComparisonPlan
 ) -> dict[str, Any]:
-    """Return the JSON object with the measures of all systems."""
+    """Build the JSON object with the measures of all systems."""
     return {
         "plan": _build_plan_json(plan),
         "systems": [_build_system_json(system_measures) for system_measures in all_measures],

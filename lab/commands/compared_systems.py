@@ -102,7 +102,7 @@ NetworkOption = Annotated[
 def build_columns_from_options(
     rules: Sequence[str], changes: Sequence[str], grid: Path | None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns that the options describe, and notes for the user.
+    """Build the columns described by the options, and notes for the user.
 
     Raises:
         InputError: no system is given, or an option is invalid.
@@ -121,7 +121,7 @@ def build_columns_from_options(
 
 
 def resolve_base(option: str, base_text: str) -> SystemBase:
-    """Return the system defined by a name or a file, with the `KEY=VALUE` changes that follow.
+    """Return the system given by name or file, with the `KEY=VALUE` changes that follow.
 
     `option` is the option that error messages name.
 
@@ -169,7 +169,10 @@ def _read_grid(path: Path) -> Grid:
 
 @contextmanager
 def show_progress(description: str) -> Iterator[ProgressCallback]:
-    """Show a progress bar if stderr is a terminal, and yield the function that updates it."""
+    """Show a progress bar if stderr is a terminal.
+
+    Yields the function that updates the bar.
+    """
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -191,7 +194,9 @@ def show_progress(description: str) -> Iterator[ProgressCallback]:
 def build_loop_plan(
     nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
 ) -> LoopPlan:
-    """Return the loop plan for the given options, with defaults for options that are None.
+    """Build the loop plan for the given options.
+
+    Options that are None get their defaults.
 
     Raises:
         InputError: a number is out of range, or a parameter of the network is invalid.
@@ -214,5 +219,5 @@ def build_loop_plan(
 
 
 def choose_process_count(requested_count: int | None) -> int:
-    """Return the requested number of processes, or the number of usable CPU cores by default."""
+    """Return how many processes to use: as requested, or one per usable CPU core."""
     return requested_count or count_usable_processors()

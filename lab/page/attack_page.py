@@ -1,4 +1,4 @@
-"""The HTML page of `attack`, with plots of each strategy's gain and harm under each system."""
+"""The HTML page of `attack`, which plots each strategy's gain and harm under each system."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,7 +37,7 @@ def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
 def _build_figure(
     findings: Sequence[Finding], systems: Sequence[str], get_value: Callable[[Finding], int]
 ) -> Figure:
-    """Draw a bar from 0 to the value for each strategy and system."""
+    """Draw a bar for the value of each strategy and system, starting from 0."""
     strategies = list(dict.fromkeys(finding.strategy.name for finding in findings))
     title = "A bar for each strategy and system"
     row_plot = RowPlot.create(title, strategies, len(systems), (_MIN_VALUE, _MAX_VALUE))

@@ -14,7 +14,7 @@ _MAX_BAR_NODES, _MAX_PANEL_NODES, _MAX_LANE_NODES = 30, 12, 30
 
 
 def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, str]]) -> str:
-    """Return the HTML page of a comparison.
+    """Render the HTML page of a comparison.
 
     `options` are the names and values of the command line's options, in the order in which they
     are shown.
@@ -42,7 +42,10 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
 def _build_figures(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> dict[str, Figure | None]:
-    """Return the figures by their names in the template; None if there is nothing to draw."""
+    """Build the figures by their names in the template.
+
+    A figure is None if there is nothing to draw.
+    """
     systems = [result.column.name for result in results]
 
     def draw_figure(
@@ -93,7 +96,7 @@ def _build_figures(
 
 
 def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
-    """Return the nodes with a final score, those with the largest score differences first."""
+    """Return the nodes with a final score, largest score differences first."""
 
     def compute_agreement(node: Address) -> int:
         scores = [
@@ -108,7 +111,7 @@ def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
 
 
 def _sort_nodes_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
-    """Return the nodes ordered by their ranks under the first system."""
+    """Return the nodes in rank order under the first system."""
     final_ranks = comparison.results[0].final_ranks
     last_rank = len(final_ranks) + 1
     return sorted(
@@ -118,7 +121,7 @@ def _sort_nodes_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> lis
 
 
 def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
-    """Return the nodes that were excluded or due for a kickout, the longest excluded first."""
+    """Return the nodes that were excluded or due for a kickout, longest exclusion first."""
     total_by_node: dict[Address, int] = {}
     for result in results:
         for interval in result.measurement.intervals:
@@ -131,7 +134,7 @@ def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
 def _sort_nodes_by_share_change(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> list[Address]:
-    """Return the present nodes, those with the largest changes of task share first."""
+    """Return the present nodes, largest changes of task share first."""
 
     def compute_shift(node: Address) -> int:
         actual_share = results[0].compute_actual_share(node) or 0

@@ -1,4 +1,4 @@
-"""Draws the plots of `backtest`, which show scores, exclusions, and the distribution of tasks."""
+"""Draws the plots of `backtest`: scores, exclusions and the distribution of tasks."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ HISTORY_CLASS = "history"
 
 
 def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
-    """Draw each node's final score, with a bar for each system."""
+    """Draw each node's final score, as one bar per system."""
     title = "Score of each node at the end, by system"
     row_plot = RowPlot.create(title, [*map(shorten_address, nodes)], len(results), (0, UNIT))
     row_plot.add_ticks({tick: format_fraction(tick, 2) for tick in row_plot.axis.list_ticks(4)})
@@ -54,7 +54,7 @@ def plot_final_scores(results: Sequence[SystemResult], nodes: Sequence[Address])
 def plot_scores_over_time(
     results: Sequence[SystemResult], nodes: Sequence[Address], instants: Sequence[int]
 ) -> Plot:
-    """Draw a panel for each node, with a line for its score over time under each system."""
+    """Draw a panel for each node, with its score over time as one line per system."""
     height = -(-len(nodes) // _PANELS_IN_ROW) * _PANEL_HEIGHT
     plot = Plot("Score of each node over time, by system", PLOT_WIDTH, height)
     for panel_index, node in enumerate(nodes):
@@ -92,7 +92,7 @@ def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
 def _split_at_missing_scores(
     points: Sequence[tuple[int, int | None]],
 ) -> list[list[tuple[int, int]]]:
-    """Split a list of times and scores into sections without missing scores."""
+    """Split a series of times and scores into parts without missing scores."""
     runs: list[list[tuple[int, int]]] = [[]]
     for time, score in points:
         if score is None:
@@ -114,9 +114,10 @@ def _add_score_segment(
 def plot_exclusions(
     results: Sequence[SystemResult], nodes: Sequence[Address], history: History
 ) -> Plot:
-    """Draw a lane for each node and system with rules.
+    """Draw a lane of exclusions for each node and system.
 
-    Exclusions are bars, and the moments from which kickouts were due are diamonds.
+    Only systems with rules have lanes. Exclusions are bars, and the moments from which kickouts
+    were due are diamonds.
     """
     # A system's number determines its colour. Systems without rules are therefore numbered, too.
     systems_with_rules = [
@@ -159,7 +160,7 @@ def plot_exclusions(
 
 
 def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) -> Plot:
-    """Draw each node's actual share of tasks as a bar, and its expected shares as dots."""
+    """Draw each node's actual share of tasks as a bar, and the expected shares as dots."""
     first_result = results[0]
     max_share = max((_compute_largest_share(results, node) for node in nodes), default=0)
     title = "Share of tasks of each node, actual and by system"

@@ -15,17 +15,20 @@ _MAX_NAME_LENGTH = 80
 
 
 def shorten_address(node: Address) -> str:
-    """Return the first six and the last four digits of an address."""
+    """Shorten an address to its first six and last four digits."""
     return f"{node[: 2 + _SHOWN_DIGITS]}…{node[-4:]}"
 
 
 def format_system_name(name: str) -> str:
-    """Return the name of a system for a terminal, truncated, with control characters escaped."""
+    """Format a system's name for a terminal: truncated, with control characters escaped."""
     return sanitize_text(name, max_length=_MAX_NAME_LENGTH)
 
 
 def format_fraction(units: int | None, digits: int = 4) -> str:
-    """Format a value in units of 10^-18, truncated to `digits` decimals; None becomes a dash."""
+    """Format a value in units of 10^-18 with a number of decimals.
+
+    The value is truncated to `digits` decimals. None becomes a dash.
+    """
     if units is None:
         return NO_VALUE
     sign = "-" if units < 0 else ""
@@ -36,19 +39,28 @@ def format_fraction(units: int | None, digits: int = 4) -> str:
 
 
 def format_exact_fraction(units: int | None) -> str | None:
-    """Format a value in units of 10^-18 with all its decimals, for JSON; None stays None."""
+    """Format a value in units of 10^-18 with all decimals, for JSON.
+
+    None stays None.
+    """
     if units is None:
         return None
     return f"-{format_decimal(-units)}" if units < 0 else format_decimal(units)
 
 
 def format_percent(units: int | None, digits: int = 1) -> str:
-    """Format a value in units of 10^-18 as percent; None becomes a dash."""
+    """Format a value in units of 10^-18 as a percentage.
+
+    None becomes a dash.
+    """
     return NO_VALUE if units is None else f"{format_fraction(100 * units, digits)} %"
 
 
 def format_axis_time(seconds: int, span: int = _DAY_SECONDS) -> str:
-    """Format a block time in UTC, with a precision suited to a plot of `span` seconds."""
+    """Format a block time in UTC for a plot of `span` seconds.
+
+    The precision suits the span.
+    """
     time_format = (
         "%m-%d %H:%M:%S"
         if span < _MAX_SECONDS_SPAN
@@ -60,7 +72,7 @@ def format_axis_time(seconds: int, span: int = _DAY_SECONDS) -> str:
 
 
 def format_time_to_second(seconds: int) -> str:
-    """Format a block time in UTC with seconds."""
+    """Format a block time in UTC, precise to the second."""
     return format_utc(seconds, "%Y-%m-%d %H:%M:%S")
 
 

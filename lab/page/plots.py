@@ -1,4 +1,4 @@
-"""The shapes of a plot with their pixel positions, for templates that render them as SVG."""
+"""The shapes of a plot with their pixel positions, for templates that render SVG."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,10 @@ _TOP_MARGIN, _LANE_HEIGHT, _ROW_GAP = 24.0, 10.0, 9.0
 
 
 class PlotLabel(NamedTuple):
-    """A text at a position; `anchor` is the value of SVG's `text-anchor`."""
+    """A text at a position.
+
+    `anchor` is the value of SVG's `text-anchor`.
+    """
 
     text: str
     x: float
@@ -30,7 +33,10 @@ class PlotLine(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A rectangle; `series` is its CSS class, which sets the colour; `tooltip` is its <title>."""
+    """A rectangle.
+
+    `series` is its CSS class, which sets the colour, and `tooltip` is its <title>.
+    """
 
     x: float
     y: float
@@ -41,7 +47,10 @@ class PlotBar(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A circle around a point; `series` and `tooltip` are as in `PlotBar`."""
+    """A circle around a point.
+
+    `series` and `tooltip` are as in `PlotBar`.
+    """
 
     x: float
     y: float
@@ -50,7 +59,10 @@ class Dot(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line through points, or the outline of a diamond; `points` is in SVG's notation."""
+    """A line through points, or the outline of a diamond.
+
+    `points` is in SVG's notation.
+    """
 
     points: str
     series: str
@@ -59,7 +71,10 @@ class Curve(NamedTuple):
 
 @dataclass(slots=True)
 class Plot:
-    """The shapes of one drawing; its size is `width` by `height` pixels."""
+    """The shapes of one drawing.
+
+    Its size is `width` by `height` pixels.
+    """
 
     name: str
     width: float
@@ -88,7 +103,10 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Maps values from `min_value` to `max_value` to pixels from `start_pixel` to `end_pixel`."""
+    """Maps values between `min_value` and `max_value` to pixels.
+
+    The pixels are from `start_pixel` to `end_pixel`.
+    """
 
     min_value: int
     max_value: int
@@ -96,7 +114,10 @@ class Axis:
     end_pixel: float
 
     def compute_pixel(self, value: int) -> float:
-        """Return the pixel of a value; a value beyond the axis gets the nearer end's pixel."""
+        """Return the pixel of a value.
+
+        A value beyond the axis gets the nearer end's pixel.
+        """
         if self.max_value <= self.min_value:
             return self.start_pixel
         offset = min(max(value, self.min_value), self.max_value) - self.min_value
@@ -118,7 +139,7 @@ class Axis:
 
 @dataclass(slots=True)
 class RowPlot:
-    """A plot with a row for each name, several lanes in each row, and one horizontal axis."""
+    """A plot with named rows of several lanes, and one horizontal axis."""
 
     plot: Plot
     axis: Axis
@@ -128,7 +149,10 @@ class RowPlot:
     def create(
         cls, title: str, names: Sequence[str], lane_count: int, values: tuple[int, int]
     ) -> Self:
-        """Return an empty plot with row names; `values` are the ends of the horizontal axis."""
+        """Create an empty plot with named rows.
+
+        `values` are the ends of the horizontal axis.
+        """
         height = _LANE_HEIGHT * lane_count + _ROW_GAP
         plot = Plot(title, PLOT_WIDTH, _TOP_MARGIN + height * len(names))
         plot.row_names = [
@@ -138,7 +162,7 @@ class RowPlot:
         return cls(plot, Axis(*values, _LABEL_WIDTH, PLOT_WIDTH - _RIGHT_MARGIN), lane_count)
 
     def add_ticks(self, texts: Mapping[int, str]) -> None:
-        """Draw a vertical line with a text above it at each value."""
+        """Draw a vertical line at each value, with a text above it."""
         for value, text in texts.items():
             x = self.axis.compute_pixel(value)
             self.plot.grid.append(PlotLine(x, _TOP_MARGIN - 6, x, self.plot.height))
@@ -153,7 +177,10 @@ class RowPlot:
     def add_bar(
         self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tooltip: str
     ) -> None:
-        """Draw a bar in a lane from one value to another, with a minimum width for short bars."""
+        """Draw a bar in a lane from one value to another.
+
+        Short bars have a minimum width.
+        """
         left, right = sorted(map(self.axis.compute_pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(
@@ -178,5 +205,5 @@ class RowPlot:
 
 
 def format_svg_points(points: Iterable[tuple[float, float]]) -> str:
-    """Return points in SVG's notation."""
+    """Format points in SVG's notation."""
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -1,4 +1,4 @@
-"""Renders the lab's pages in the daemon's style, each as one HTML file that loads nothing else."""
+"""Renders the lab's pages in the daemon's style, as self-contained HTML files."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -16,7 +16,10 @@ _MAX_TEXT = 200
 
 
 def render_page(template: str, **values: object) -> str:
-    """Render a template; a value that is missing raises an error."""
+    """Render a template.
+
+    A missing value raises an error.
+    """
     return _get_templates().get_template(template).render(**values)
 
 

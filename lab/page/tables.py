@@ -1,4 +1,4 @@
-"""Builds the tables of the lab's pages, with the exact values that the plots show."""
+"""Builds the tables of the lab's pages, with the exact values shown in the plots."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -28,9 +28,10 @@ _MAX_ROWS = 1_000
 
 
 class Table(NamedTuple):
-    """A table of texts; `kinds` are the CSS classes of its columns: code, hash, number or text.
+    """A table of texts.
 
-    `total` is the number of rows before the table was truncated.
+    `kinds` are the CSS classes of its columns: code, hash, number or text. `total` is the number
+    of rows before the table was truncated.
     """
 
     head: Sequence[str]
@@ -45,14 +46,17 @@ def _build_table(
     column_kinds: str,
     max_rows: int | None = None,
 ) -> Table:
-    """Return a table of at most `max_rows` rows; columns without a kind have the kind number."""
+    """Build a table of at most `max_rows` rows.
+
+    Columns without a kind have the kind number.
+    """
     columns = column_kinds.split()
     columns += ["number"] * (len(column_names) - len(columns))
     return Table(column_names, rows[:max_rows], columns, len(rows))
 
 
 def format_history_extent(history: History) -> str:
-    """Return a phrase with a history's number of counted events, its blocks and its times.
+    """Describe how many events of a history count, with its blocks and its times.
 
     The phrase fits into the middle of a sentence.
     """
@@ -65,12 +69,12 @@ def format_history_extent(history: History) -> str:
 
 
 def build_option_table(options: Sequence[tuple[str, str]]) -> Table:
-    """Return a table of the options of the command line."""
+    """Build a table of the command-line options."""
     return _build_table(("option", "value"), options, "code text")
 
 
 def build_system_table(comparison: Comparison) -> Table:
-    """Return a table of the rule sets and policies of the systems."""
+    """Build a table of the systems' rule sets and policies."""
     rows = []
     for column in (result.column for result in comparison.results):
         rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
@@ -80,7 +84,7 @@ def build_system_table(comparison: Comparison) -> Table:
 
 
 def build_rule_table(comparison: Comparison) -> Table:
-    """Return a table of the rules and policy parameters that differ between the systems."""
+    """Build a table of the rules and policy parameters that differ between systems."""
     columns = [result.column for result in comparison.results]
     # The value of an empty list is an empty text. Show "(empty)" instead.
     rows = [
@@ -91,7 +95,7 @@ def build_rule_table(comparison: Comparison) -> Table:
 
 
 def build_total_table(comparison: Comparison) -> Table:
-    """Return a table of the totals of each system."""
+    """Build a table of the totals for each system."""
     column_names = (
         "system", "nodes excluded", "intervals", "total", "longest", "kickouts due", "kicked out",
         "tasks unplaced", "Gini of tasks",
@@ -123,7 +127,7 @@ def _iter_total_cells(result: SystemResult) -> Iterator[str]:
 
 
 def build_correlation_table(comparison: Comparison) -> Table:
-    """Return a table of the rank correlations of all pairs of systems."""
+    """Build a table of the rank correlations of all pairs of systems."""
     results = comparison.results
     rows = [
         (
@@ -139,7 +143,7 @@ def build_correlation_table(comparison: Comparison) -> Table:
 
 
 def build_due_kickout_table(comparison: Comparison) -> Table:
-    """Return a table of due kickouts, with the block at which the network kicked the node out."""
+    """Build a table of due kickouts, with the block of the network's own kickout."""
     rows = [
         (
             result.column.name,
@@ -158,7 +162,10 @@ def build_due_kickout_table(comparison: Comparison) -> Table:
 
 
 def build_network_kickout_table(comparison: Comparison) -> Table:
-    """Return a table of the network's kickouts, with the systems under which each was due."""
+    """Build a table of the network's kickouts, with the systems that agreed.
+
+    A system agreed if the kickout was due under it.
+    """
     results = comparison.results
     rows = [
         (
@@ -176,7 +183,7 @@ def build_network_kickout_table(comparison: Comparison) -> Table:
 
 
 def build_interval_table(comparison: Comparison) -> Table:
-    """Return a table of the exclusion intervals, the longest first."""
+    """Build a table of the exclusion intervals, longest first."""
     intervals = [
         (result, interval)
         for result in comparison.results
@@ -198,7 +205,7 @@ def build_interval_table(comparison: Comparison) -> Table:
 
 
 def build_node_table(comparison: Comparison) -> Table:
-    """Return a table of all nodes with their score, rank and share under each system."""
+    """Build a table of all nodes, with score, rank and share under each system."""
     first_result = comparison.results[0]
     names = [result.column.name for result in comparison.results]
     column_names = [
@@ -231,7 +238,10 @@ def _format_final_rank(result: SystemResult, node: Address) -> str:
 
 
 def build_finding_table(findings: Sequence[Finding], limit: int) -> Table:
-    """Return a table with the gain and harm of each strategy; `limit` is in percent."""
+    """Build a table of each strategy's gain and harm.
+
+    `limit` is in percent.
+    """
     column_names = (
         "strategy", "description", "drawn", "earned", "spent", "gain", "harm", "price", "spoiled",
         "honest kicked out", "held", "out", "verdict",
@@ -285,7 +295,7 @@ def _format_coins(gwei: int) -> str:
 
 
 def build_network_parameter_table(plan: AttackPlan) -> Table:
-    """Return a table of the simulated network's economic parameters."""
+    """Build a table of the simulated network's economic parameters."""
     economics = plan.loop.economics
     rows = [
         (field.name, str(getattr(economics, field.name)).lower()) for field in fields(economics)

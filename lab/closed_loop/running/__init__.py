@@ -1,1 +1,1 @@
-"""The parts of a running closed loop, such as draws, answers, judgements and membership."""
+"""The parts of a running closed loop: draws, answers, judgements, membership and more."""

@@ -1,4 +1,4 @@
-"""Simulates a task from its start to its answer, with delays, timeouts, and waiting for others."""
+"""Simulates a task until its answer, with delays, timeouts and waiting for others."""
 
 from lab.closed_loop.economics import GasAction
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
@@ -12,7 +12,7 @@ _JUDGEMENT_SECONDS = 2
 
 
 def schedule_answer_or_timeout(state: LoopState, task: LoopTask, node: LoopNode) -> None:
-    """Schedule the answer to a task that has just started on a node, or the task's timeout."""
+    """Schedule the answer or the timeout of a task that has just started on a node."""
     role, timeout = node.role, task.order.shape.timeout
     timeout_at = state.now + timeout + 1
     if role.stops_at is not None and state.now - LOOP_START_TIME >= role.stops_at:
@@ -67,7 +67,7 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
 
 
 def _schedule_answer_if_peers_answered(state: LoopState, task: LoopTask) -> None:
-    """Schedule a waiting task's answer once enough other members of its group have answered."""
+    """Schedule a waiting task's answer once enough members of its group have answered."""
     if not task.awaited_answers or task.is_settled:
         return
     if sum(peer.answer is not None for peer in task.group_peers) >= task.awaited_answers:
@@ -81,7 +81,7 @@ def _time_out_unsettled_task(state: LoopState, task: LoopTask) -> None:
 
 
 def schedule_validation_if_settled(state: LoopState, order: AppOrder) -> None:
-    """Schedule the validation of an order if all of its tasks are settled."""
+    """Schedule the validation of an order once all its tasks are settled."""
     if not order.is_judged and all(task.is_settled for task in order.tasks):
         order.is_judged = True
         state.agenda.schedule(state.now + _JUDGEMENT_SECONDS, validate_order, state, order)

@@ -1,4 +1,4 @@
-"""Ends tasks: emits the event, releases the node, and pays the fee."""
+"""Ends tasks: emits the event, releases the node and pays the fee."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def end_task(
 
 
 def complete_task(state: LoopState, task: LoopTask) -> None:
-    """Accept a result and pay its fee to the node."""
+    """Accept a task's result, and pay the fee to the node."""
     end_task(state, task, TaskSucceeded)
     fee = task.order.shape.fee
     state.get_income_and_expenses(task.order.owner).paid += fee
@@ -46,7 +46,10 @@ def complete_task(state: LoopState, task: LoopTask) -> None:
 def time_out_task(
     state: LoopState, task: LoopTask, last_status: LastStatus = LastStatus.STARTED
 ) -> None:
-    """End a task without a result at its deadline, and charge its creator for toll and gas."""
+    """End a task at its deadline, and charge its creator for toll and gas.
+
+    The task has no result.
+    """
     shape = task.order.shape
     end_task(state, task, TaskTimedOut, last_status=last_status)
     state.get_income_and_expenses(task.order.owner).tolls += state.economics.compute_toll(
@@ -56,7 +59,10 @@ def time_out_task(
 
 
 def abort_task(state: LoopState, task: LoopTask, reason: AbortReason) -> None:
-    """End a task without payment, for example after a cancellation or a wrong result."""
+    """End a task without payment, for example after a wrong result.
+
+    Another example is a cancellation.
+    """
     end_task(state, task, TaskAborted, reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""Emits the simulated network's events, folds them, and draws nodes with the real policy."""
+"""Emits the simulated network's events, folds them, and draws nodes by the real policy."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ class _NodeChooser(Protocol):
     """Draws one node for a task."""
 
     def update_node(self, node: Node) -> None:
-        """Update the chooser's copy of a node that has changed."""
+        """Update the chooser's copy of a changed node."""
         ...
 
     def apply_event(self, event: DomainEvent) -> None:
@@ -30,7 +30,7 @@ class _NodeChooser(Protocol):
         ...
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        """Return the node that is drawn for a task, or None if the task has no candidate."""
+        """Draw a node for a task, or return None if the task has no candidate."""
         ...
 
 
@@ -44,7 +44,10 @@ class _IndexedChooser:
         self._pool.update_node(node)
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Do nothing, because the fold has already updated the nodes."""
+        """Do nothing.
+
+        The fold has already updated the nodes.
+        """
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
         drawn_nodes = self._pool.draw_nodes(
@@ -60,7 +63,10 @@ class _JudgingChooser:
         self._evaluator = policy.create_evaluator()
 
     def update_node(self, node: Node) -> None:
-        """Do nothing, because the policy reads the nodes themselves."""
+        """Do nothing.
+
+        The policy reads the nodes itself.
+        """
 
     def apply_event(self, event: DomainEvent) -> None:
         self._evaluator.apply_event(event)
@@ -75,7 +81,7 @@ class _JudgingChooser:
 
 
 class FoldedNetwork:
-    """The simulated network's state, which folds each emitted event and draws nodes.
+    """The state of the simulated network, which folds its events and draws nodes.
 
     One block lasts one second. The caller sets `time` to the time of each action.
     """
@@ -102,7 +108,7 @@ class FoldedNetwork:
         *positional_fields: Any,  # noqa: ANN401 - an event's own fields
         **fields: Any,  # noqa: ANN401
     ) -> DomainEvent:
-        """Create an event at the current time, fold it, and return it."""
+        """Create an event at the current time, fold it and return it."""
         self._log_count += 1
         transaction = self._log_count if self._has_own_transaction else self._transaction
         event = event_type(
@@ -117,7 +123,7 @@ class FoldedNetwork:
 
     @contextmanager
     def emit_in_one_transaction(self) -> Iterator[None]:
-        """Put all events that are emitted within this context into one transaction."""
+        """Put all events emitted within this context into one transaction."""
         self._has_own_transaction, self._transaction = False, self._log_count + 1
         try:
             yield
@@ -126,32 +132,38 @@ class FoldedNetwork:
         self._fold.score_groups_closed_in_transaction()
 
     def update_chooser(self) -> None:
-        """Pass the nodes that have changed since the last call to the chooser."""
+        """Pass the nodes changed since the last call to the chooser."""
         changed_nodes = self._fold.ledger.changes.nodes
         for node in changed_nodes.values():
             self._chooser.update_node(node)
         changed_nodes.clear()
 
     def drain_changes(self) -> Changes:
-        """Pass changed nodes to the chooser, and return the other changes since the last call."""
+        """Return the changes since the last call, and pass changed nodes to the chooser.
+
+        The changes of nodes are not returned.
+        """
         self.update_chooser()
         changes = self._fold.drain_changes()
         self.incidents.update(changes.incidents.list_incidents())
         return changes
 
     def get_node(self, address: Address) -> Node:
-        """Return the fold's state of a node that has joined."""
+        """Return the folded state of a node that has joined."""
         return self._fold.ledger.nodes[address]
 
     def draw_node(
         self, key: TaskKey, seed: bytes, reserved: AbstractSet[Address]
     ) -> Address | None:
-        """Draw a node for a created task; `update_chooser` must be called first."""
+        """Draw a node for a created task.
+
+        `update_chooser` must be called first.
+        """
         ledger = self._fold.ledger
         policy_input = PolicyInput(ledger.nodes, self.rules, self.time, reserved)
         return self._chooser.draw_node(ledger.tasks[key], seed, policy_input)
 
     def drop_tasks(self, keys: Iterable[TaskKey]) -> None:
-        """Remove finished tasks from the fold's state, because they are never needed again."""
+        """Remove finished tasks, which are no longer needed, from the fold's state."""
         for key in keys:
             del self._fold.ledger.tasks[key]

@@ -1,6 +1,7 @@
-"""Simulates how creators judge orders: they accept single results, and majorities of groups.
+"""Simulates how creators judge orders.
 
-See docs/explanation/attacks.md#the-network.
+They accept single results, and the results of a majority in groups. See
+docs/explanation/attacks.md#the-network.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from oracle.domain.events.network_events import (
 
 
 def validate_order(state: LoopState, order: AppOrder) -> None:
-    """Judge an order whose tasks have all been answered or have ended."""
+    """Judge an order once all its tasks have been answered or have ended."""
     order.is_judged = True
     if order.group is None:
         _validate_single_task(state, order)
@@ -68,7 +69,7 @@ def _settle_group_by_majority(state: LoopState, order: AppOrder) -> None:
 
 
 def _find_majority_answer(answered_tasks: Sequence[LoopTask], group_size: int) -> int | None:
-    """Return the answer that more than half of the group's members gave, or None.
+    """Return the answer of more than half of the group's members, or None.
 
     Members whose task has ended still count as members.
     """
@@ -106,7 +107,10 @@ def _apply_verdict(state: LoopState, order: AppOrder, answered_tasks: Sequence[L
 
 
 def _is_exempt_from_slashing(state: LoopState, task: LoopTask) -> bool:
-    """Return whether a losing answer is an error report, which the network does not slash."""
+    """Return whether a losing answer is an error report, which is never slashed.
+
+    The network does not slash for it.
+    """
     return task.answer == ERROR and not state.economics.error_is_slashed
 
 
@@ -117,7 +121,10 @@ def _compute_elapsed_seconds(task: LoopTask) -> int:
 def _open_or_decide_contest(
     state: LoopState, order: AppOrder, accused_tasks: Sequence[LoopTask]
 ) -> None:
-    """Slash the minority, or contest its answers until a second group confirms the majority."""
+    """Slash the minority, or contest its answers by ordering a second group.
+
+    The second group confirms the majority or not.
+    """
     first_order = order.contested
     if first_order is None and state.economics.revalidation:
         if accused_tasks and state.economics.second_groups:

@@ -1,4 +1,4 @@
-"""The state of a running closed loop: its agenda, network, participants, money and counts.
+"""The state of a running closed loop: agenda, network, participants, money and counts.
 
 Scheduled actions of the same second run in the order in which they were scheduled.
 """
@@ -21,7 +21,10 @@ _Action = Callable[..., None]
 
 
 class Agenda:
-    """The scheduled actions of a simulation; times are block times in seconds."""
+    """The scheduled actions of a simulation.
+
+    Times are block times in seconds.
+    """
 
     __slots__ = ("_count", "_heap")
 
@@ -35,7 +38,7 @@ class Agenda:
         heappush(self._heap, (time, self._count, action, arguments))
 
     def drain_actions(self) -> Iterator[tuple[int, _Action, tuple[Any, ...]]]:
-        """Yield all actions in order, including those that are scheduled during the iteration."""
+        """Yield all actions in order, including those scheduled in the meantime."""
         heap = self._heap
         while heap:
             time, _, action, arguments = heappop(heap)
@@ -63,13 +66,13 @@ class Money:
 
     @property
     def profit(self) -> int:
-        """Income minus expenses, which may be negative, in gwei."""
+        """Income minus expenses in gwei, which may be negative."""
         return self.earned - self.expenses
 
 
 @dataclass(slots=True)
 class LoopCounts:
-    """The numbers of several kinds of events in a closed loop.
+    """Counts of several kinds of events in a closed loop.
 
     `orders` is the number of the honest applications' orders that were judged, `failed` the number
     of those without a result, and `lies` the number of those with a false result. `kicked` and

@@ -22,7 +22,7 @@ _FIRST_OWN_GPU = 1_000_000
 
 
 def add_node(state: LoopState, role: NodeRole, gpu: int | None = None) -> None:
-    """Add a node with a new address, and let it join the network.
+    """Create a node with a new address, and let it join the network.
 
     `gpu` is the number of the GPU of a node that changes its address. By default it follows from
     the role.
@@ -50,7 +50,10 @@ def _join_network(state: LoopState, node: LoopNode) -> None:
 
 
 def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> None:
-    """Let a node react to an event; a busy node only leaves when its task has ended."""
+    """Let a node react to an event.
+
+    A busy node only leaves when its task has ended.
+    """
     reaction = node.role.behaviour.choose_reaction(node_event)
     if reaction is Reaction.STAY or node.joined_at is None:
         return
@@ -61,7 +64,10 @@ def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> N
 
 
 def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
-    """Let a free node leave, as a kickout if one is pending and `quit_is_kickout` is set."""
+    """Let a free node leave the network.
+
+    The node leaves by a kickout if one is pending and `quit_is_kickout` is set.
+    """
     node.leaving = None
     if node.kick_at is not None and state.economics.quit_is_kickout:
         kick_out_node(state, node, reaction)
@@ -77,9 +83,10 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 
 
 def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
-    """Kick out a node, return its stake, and schedule its next join if it wants to rejoin.
+    """Kick out a node and return its stake.
 
-    `reaction` is how the node continues; by default, its behaviour decides.
+    If the node wants to rejoin, its next join is scheduled. `reaction` is how the node continues;
+    by default, its behaviour decides.
     """
     if reaction is None:
         reaction = node.role.behaviour.choose_reaction(NodeEvent.KICKED_OUT)
@@ -95,7 +102,10 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
 
 
 def slash_node(state: LoopState, node: LoopNode) -> None:
-    """Slash a node's stake and remove the node; nodes that have left lose their stake, too."""
+    """Slash a node's stake, and remove the node.
+
+    Nodes that have left lose their stake, too.
+    """
     node.is_slashed = True
     state.get_income_and_expenses(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1

@@ -1,4 +1,4 @@
-"""Creates orders, and draws a node for each task, at once or when a node becomes free."""
+"""Creates orders, and draws a node for each task, now or when a node becomes free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,10 @@ _MILLISECONDS = 1000
 
 @dataclass(slots=True)
 class OrderStream:
-    """A creator's orders; `next_order_at` is in milliseconds after the start of the loop."""
+    """A creator's stream of orders.
+
+    `next_order_at` is in milliseconds after the start of the loop.
+    """
 
     role: CreatorRole
     random_stream: RandomStream
@@ -39,7 +42,7 @@ class OrderStream:
 
 
 def start_order_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
-    """Create the accounts of a creator, and schedule its first order."""
+    """Create a creator's accounts, and schedule its first order."""
     accounts = [state.create_address() for _ in range(role.accounts)]
     stream = OrderStream(role, RandomStream(state.plan.seed, "orders", stream_number), accounts)
     _schedule_next_order(state, stream)
@@ -70,7 +73,7 @@ def _place_order(state: LoopState, stream: OrderStream) -> None:
 
 
 def _raise_shape_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
-    """Return the shape with timeout and fee raised to at least the contract's minimum."""
+    """Raise a shape's timeout and fee to the contract's minimum, where they are lower."""
     if not state.economics.floors:
         return shape
     return shape._replace(
@@ -80,7 +83,7 @@ def _raise_shape_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
 
 
 def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
-    """Order a second group of the same shape, whose verdict decides a contest."""
+    """Order a second group of the same shape to decide a contest by its verdict."""
     order = AppOrder(
         state.order_count,
         TREASURY,
@@ -124,7 +127,7 @@ def _create_order_tasks(state: LoopState, order: AppOrder, jitters: Sequence[int
 
 
 def start_waiting_tasks(state: LoopState) -> None:
-    """Draw nodes for the waiting tasks, oldest first, and start the tasks that get a node."""
+    """Draw nodes for waiting tasks, oldest first, and start the tasks that get one."""
     started_tasks: list[LoopTask] = []
     skipped_tasks: list[LoopTask] = []
     queue = state.queue
@@ -141,7 +144,10 @@ def start_waiting_tasks(state: LoopState) -> None:
 
 
 def _try_start_task(state: LoopState, task: LoopTask) -> bool:
-    """Draw a node for a task and start the task, or return False if there is no candidate."""
+    """Draw a node for a task and start it.
+
+    The result is False if there is no candidate.
+    """
     state.network.update_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
     drawn_node = state.network.draw_node(task.key, seed, _list_reserved_nodes(task))
@@ -170,7 +176,7 @@ def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
 
 
 def _schedule_answers(state: LoopState, started_tasks: Sequence[LoopTask]) -> None:
-    """Schedule each started task's answer or timeout, as its node decides.
+    """Schedule the answer or timeout of each started task, as its node decides.
 
     This happens after all drawn nodes are assigned, so that each member sees its complete group.
     """
