@@ -1,1 +1,1 @@
-"""The selection service of a gateway; it records relay outcomes and selects nodes for relays."""
+"""A gateway's selection service, which records relay outcomes and selects nodes."""

@@ -1,4 +1,4 @@
-"""Checks the nodes of each chain and reads the stakes periodically, on separate threads.
+"""Checks each chain's nodes and reads the stakes periodically, on separate threads.
 
 A probe requests the chain id and the block height of a node by JSON-RPC. It never counts as an
 outcome of a relay. See docs/explanation/gateway.md#checks.
@@ -28,7 +28,9 @@ _MAX_QUANTITY = 2**63
 
 
 class NodeProbe:
-    """Probes the nodes of one chain; a response must begin within `timeout_seconds`.
+    """Probes the nodes of one chain.
+
+    A response must begin within `timeout_seconds`.
 
     Raises:
         InputError: a URL is invalid.
@@ -44,7 +46,7 @@ class NodeProbe:
         self._pool = ThreadPoolExecutor(max_concurrent, thread_name_prefix="probe")
 
     def probe_nodes(self) -> dict[str, ProbeAnswer]:
-        """Probe all nodes once, and return the answers by node name.
+        """Probe all nodes once, and return the answers keyed by node name.
 
         At most `max_concurrent` nodes are probed at the same time.
         """
@@ -52,7 +54,7 @@ class NodeProbe:
         return dict(zip(self._clients, probe_answers, strict=True))
 
     def close(self) -> None:
-        """Close the connections and the thread pool without waiting for running probes."""
+        """Close the connections and the thread pool, without waiting for running probes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for client in self._clients.values():
             client.close()
@@ -81,7 +83,10 @@ _MIN_ROUND_SECONDS = 5.0
 
 
 class ChainCheck:
-    """Checks all nodes of one chain in rounds; `request_round` starts the next round early."""
+    """Checks all nodes of one chain in rounds.
+
+    `request_round` starts the next round early.
+    """
 
     def __init__(
         self,
@@ -90,7 +95,10 @@ class ChainCheck:
         service: SelectionService,
         min_seconds: float = _MIN_ROUND_SECONDS,
     ) -> None:
-        """Set up the checks; `min_seconds` is the minimum time between two rounds."""
+        """Set up the checks.
+
+        `min_seconds` is the minimum time between two rounds.
+        """
         self._chain = chain
         self._min_seconds = min_seconds
         self._section = section
@@ -103,15 +111,18 @@ class ChainCheck:
         )
 
     def start_checks(self) -> None:
-        """Start the first round of checks at once, and further rounds periodically."""
+        """Start the first round of checks now, and further rounds periodically."""
         self._thread.start()
 
     def request_round(self) -> None:
-        """Request the next round of checks, at once or after the minimum time between rounds."""
+        """Request the next round of checks.
+
+        It starts at once or after the minimum time between rounds.
+        """
         self._run_requested.set()
 
     def stop_checks(self) -> None:
-        """Stop further rounds, and close the connections to the nodes."""
+        """Stop further rounds of checks, and close the connections to the nodes."""
         self._stopped.set()
         self._run_requested.set()
         self._probe.close()
@@ -140,7 +151,10 @@ class ChainCheck:
 
 
 class StakeWatch:
-    """Reads the staked nodes from a daemon's database; after a failure, the last set is kept."""
+    """Reads the staked nodes from a daemon's database.
+
+    After a failure, the last set is kept.
+    """
 
     def __init__(self, store: Store, every_seconds: float, service: SelectionService) -> None:
         self._store = store
@@ -150,7 +164,7 @@ class StakeWatch:
         self._failures = 0
 
     def start_updates(self) -> None:
-        """Read the stakes once before returning, and periodically afterwards."""
+        """Read the stakes once before returning, and then periodically."""
         self._try_update_staked_nodes()
         threading.Thread(target=self._run_updates, name="stakes", daemon=True).start()
 
@@ -159,7 +173,9 @@ class StakeWatch:
         self._stopped.set()
 
     def update_staked_nodes(self) -> None:
-        """Read the staked nodes from the database once, and pass them to the service.
+        """Read the staked nodes from the database, and pass them to the service.
+
+        They are read once.
 
         Raises:
             OracleError: the database cannot be read.
@@ -197,12 +213,15 @@ class CheckSchedule:
             start_checker()
 
     def request_rounds(self) -> None:
-        """Request each chain's next round of checks, at once or after the minimum time."""
+        """Request the next round of checks for each chain.
+
+        A round starts at once or after the minimum time.
+        """
         for chain in self._chains:
             chain.request_round()
 
     def stop_all_checks(self) -> None:
-        """Stop all checks without waiting for a running round."""
+        """Stop all checks, without waiting for a running round."""
         for chain in self._chains:
             chain.stop_checks()
         if self._stakes is not None:

@@ -1,4 +1,4 @@
-"""Creates random seeds for draws; a seed is committed before its use and revealed afterwards.
+"""Creates random seeds for draws, which are committed before use and revealed afterwards.
 
 Each epoch has one seed, and the hash of the seed is published in the previous epoch. The value of
 a draw is the hash of the seed, the session and a counter, so a published value does not reveal any
@@ -17,7 +17,10 @@ _MAX_SHOWN = 1_000
 
 
 class DrawEpoch(NamedTuple):
-    """An epoch from `start` (inclusive) to `end` (exclusive), in milliseconds since 1970."""
+    """An epoch from `start` to `end` in milliseconds since 1970.
+
+    `start` is included, `end` is not.
+    """
 
     start: int
     end: int
@@ -25,16 +28,22 @@ class DrawEpoch(NamedTuple):
 
     @property
     def commitment(self) -> str:
-        """The SHA-256 of the seed in hex; it is published before the epoch begins."""
+        """The SHA-256 of the seed in hex, which is published before the epoch begins."""
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:
-        """Return the value that decides a draw; its first 8 bytes are a fraction of 2^64."""
+        """Compute the value that decides a draw.
+
+        Its first 8 bytes are a fraction of 2^64.
+        """
         return sha256(self.seed + session.encode() + counter.to_bytes(8, "big")).digest()
 
 
 class DrawSeeds:
-    """Creates and keeps the epochs; `on_new_epoch` receives each epoch before its first draw."""
+    """Creates and keeps the epochs.
+
+    `on_new_epoch` receives each epoch before its first draw.
+    """
 
     def __init__(
         self,
@@ -51,11 +60,14 @@ class DrawSeeds:
         self._counter = 0
 
     def restore_past_epochs(self, past_epochs: list[DrawEpoch]) -> None:
-        """Set the past epochs after a restart, oldest first; their seeds are not used again."""
+        """Set the past epochs after a restart, oldest first.
+
+        Their seeds are not used again.
+        """
         self._past_epochs = past_epochs[-_MAX_SHOWN:]
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:
-        """Reserve `count` counters of the current epoch.
+        """Reserve `count` counters in the current epoch.
 
         Return the epoch and the first counter.
         """
@@ -65,7 +77,7 @@ class DrawSeeds:
         return epoch, first_counter
 
     def get_or_create_epoch(self, now: int) -> DrawEpoch:
-        """Return the epoch at `now`, and create it if necessary."""
+        """Return the epoch at `now`, creating it if necessary."""
         current_epoch = self._current_epoch
         if current_epoch is not None and now < current_epoch.end:
             return current_epoch
@@ -83,7 +95,10 @@ class DrawSeeds:
         return next_epoch
 
     def list_ended_and_open_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
-        """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
+        """Return the ended epochs and the other epochs, as two lists.
+
+        The seeds of ended epochs may be revealed.
+        """
         current_epoch = self.get_or_create_epoch(now)
         open_epochs = (
             [current_epoch] if self._next_epoch is None else [current_epoch, self._next_epoch]

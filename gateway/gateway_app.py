@@ -1,4 +1,4 @@
-"""The HTTP application of the service, with authorization, routing and error responses.
+"""The HTTP application of the service: authorization, routing and error responses.
 
 Each request is handled from memory in the server's event loop. A request that reports outcomes
 gets its response once they are stored (docs/how-to/run-a-gateway.md#http-api).
@@ -68,7 +68,10 @@ _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
 
 
 class GatewayApp:
-    """The ASGI application; requests must contain `token`, which is kept only as a hash."""
+    """The ASGI application.
+
+    Requests must contain `token`, which is kept only as a hash.
+    """
 
     def __init__(self, calls: GatewayCalls, token: str) -> None:
         self._calls = calls
@@ -131,7 +134,10 @@ class GatewayApp:
         return _Response(200, msgspec.json.encode(call_result))
 
     def _is_authorized(self, scope: Scope) -> bool:
-        """Return whether the request has the right token, compared in constant time."""
+        """Return whether the request has the right token.
+
+        The comparison takes constant time.
+        """
         authorization = Headers(scope=scope).get("authorization", "")
         scheme, _, token = authorization.partition(" ")
         is_token_valid = hmac.compare_digest(
@@ -151,7 +157,10 @@ def _build_error_response(
 
 
 async def _wait_until_stored(stored_future: "Future[bool]") -> bool:
-    """Wait up to `_STORED_SECONDS` for outcomes to be stored, and return whether they were."""
+    """Wait for outcomes to be stored, and return whether they were in time.
+
+    The wait takes up to `_STORED_SECONDS`.
+    """
     try:
         return await asyncio.wait_for(asyncio.wrap_future(stored_future), _STORED_SECONDS)
     except TimeoutError:
@@ -159,7 +168,7 @@ async def _wait_until_stored(stored_future: "Future[bool]") -> bool:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the request's body, or None if the client disconnected.
+    """Read the request's body, or return None if the client disconnected.
 
     The listener limits the size of the body.
     """

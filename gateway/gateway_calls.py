@@ -1,6 +1,7 @@
-"""Handlers of the service's HTTP paths; their return values are encoded as JSON.
+"""Handlers for the service's HTTP paths.
 
-Times are in milliseconds since 1970, latencies in milliseconds, and rates from 0 to 1.
+Their return values are encoded as JSON. Times are in milliseconds since 1970, latencies in
+milliseconds, and rates from 0 to 1.
 """
 
 from collections.abc import Callable
@@ -27,21 +28,30 @@ class NotReadyResponse(NamedTuple):
 
 
 class AcceptedBatch(NamedTuple):
-    """A batch that already counts in memory; `stored` resolves when the batch is written."""
+    """A batch that already counts in memory.
+
+    `stored` resolves when the batch is written.
+    """
 
     payload: dict[str, int]
     stored: "Future[bool]"
 
 
 class GatewayCalls:
-    """The handlers of all paths; `GatewayApp` turns results and errors into responses."""
+    """The handlers for all paths.
+
+    `GatewayApp` turns results and errors into responses.
+    """
 
     def __init__(self, service: SelectionService, clock: Callable[[], int]) -> None:
         self._service = service
         self._clock = clock
 
     def record_outcomes(self, body: bytes) -> AcceptedBatch:
-        """Add a batch of outcomes to the statistics. If an outcome is invalid, none is added."""
+        """Add a batch of outcomes to the statistics.
+
+        If an outcome is invalid, none is added.
+        """
         service = self._service
         outcome_counts = service.record_outcomes(
             parse_outcomes(body, self._clock(), service.rules.max_ahead_ms)
@@ -65,7 +75,7 @@ class GatewayCalls:
         return _build_selection_payload(selection, select_body)
 
     def get_ranking(self, body: bytes) -> dict[str, object]:
-        """Return tickets and a seed, so that a client can draw nodes by itself for a while."""
+        """Return tickets and a seed, so that a client can draw nodes itself for a while."""
         ranking_body = parse_ranking_body(body)
         request = SelectionRequest(
             ranking_body.chain, ranking_body.session, tuple(ranking_body.candidates)
@@ -82,7 +92,7 @@ class GatewayCalls:
         }
 
     def list_checks(self, _body: bytes) -> dict[str, object]:
-        """Return the check results of each node, by chain."""
+        """Return the check results of each node, grouped by chain."""
         now = self._clock()
         return {
             chain: {
@@ -102,7 +112,7 @@ class GatewayCalls:
         }
 
     def request_checks(self, _body: bytes) -> dict[str, object]:
-        """Request the next round of checks of each chain, without waiting for the results."""
+        """Request the next round of checks for each chain, without waiting for results."""
         self._service.request_checks()
         return {"begun": True}
 
@@ -131,7 +141,7 @@ class GatewayCalls:
         }
 
     def get_health(self, _body: bytes) -> object:
-        """Return 200 if the service can write outcomes to its database, else 503."""
+        """Return 200 if the service can write outcomes to its database, otherwise 503."""
         failure = self._service.write_failure
         payload: dict[str, object] = {"version": __version__, "ready": failure is None}
         return payload if failure is None else NotReadyResponse({**payload, "reason": failure})
@@ -166,7 +176,10 @@ def _build_selection_payload(
 
 
 def _build_proof_payload(selection: NodeSelection, session: str) -> dict[str, object]:
-    """Return the inputs with which anyone can repeat a draw (see `gateway.draw_seeds`)."""
+    """Build the inputs with which anyone can repeat a draw.
+
+    See `gateway.draw_seeds`.
+    """
     return {
         "values": [value.hex() for value in selection.values],
         "chances": selection.ranking.chances,

@@ -1,6 +1,7 @@
-"""Reads the settings of `qos-oracle gateway` from a separate file (docs/how-to/run-a-gateway.md).
+"""Reads the settings of `qos-oracle gateway` from a file (docs/how-to/run-a-gateway.md).
 
-The file contains no keys; the service's token is in another file or in the environment.
+This file is separate. The file contains no keys; the service's token is in another file or in the
+environment.
 """
 
 import os
@@ -121,7 +122,10 @@ class ChecksSection(Section):
 
 
 class GatewayConfig(Section):
-    """All settings, checked; the attributes are the sections of the file."""
+    """All checked settings.
+
+    The attributes are the sections of the file.
+    """
 
     gateway: GatewaySection = GatewaySection()
     database: GatewayDatabase
@@ -177,7 +181,7 @@ def read_gateway_config(path: Path) -> GatewayConfig:
 
 
 def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the token that requests must contain, and redact it in all logs.
+    """Read the token that requests must contain, and redact it in all logs.
 
     Raises:
         InputError: the token is missing or too short, or other users can read its file.

@@ -60,5 +60,8 @@ class _GatewayRegistry(CollectorRegistry):
 
 
 def render_metrics() -> bytes:
-    """Return the gateway's metrics in Prometheus' text format, without reading the database."""
+    """Return the gateway's metrics in Prometheus text format.
+
+    The database is not read.
+    """
     return generate_latest(_GatewayRegistry())

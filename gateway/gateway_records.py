@@ -1,4 +1,4 @@
-"""Keeps the records of a gateway: outcomes by node, known ids, and ended sessions.
+"""Keeps a gateway's records: outcomes by node, known ids and ended sessions.
 
 The limits in `GatewayRules` bound the memory. The module reads no clock and no database.
 """
@@ -22,10 +22,10 @@ _SWEEP_MS = 10_000
 
 
 class ReportedOutcome(NamedTuple):
-    """A relay's outcome as a gateway reported it, at a time in milliseconds since 1970.
+    """A relay outcome as reported by a gateway.
 
-    An outcome with an `id` counts once, however often it is reported. An outcome without an `id`
-    counts each time it is reported.
+    Its time is in milliseconds since 1970. An outcome with an `id` counts once, however often it
+    is reported. An outcome without an `id` counts each time it is reported.
     """
 
     outcome: RelayOutcome
@@ -34,7 +34,7 @@ class ReportedOutcome(NamedTuple):
 
 
 class OutcomeCounts(NamedTuple):
-    """The numbers of counted, repeated and too late outcomes in a batch."""
+    """The numbers of outcomes in a batch that were counted, repeated or too late."""
 
     taken: int
     repeated: int
@@ -42,11 +42,17 @@ class OutcomeCounts(NamedTuple):
 
 
 class TooManyRecordsError(Exception):
-    """A batch exceeds the limits of the records; none of its outcomes was counted."""
+    """A batch exceeds the limits of the records.
+
+    None of its outcomes was counted.
+    """
 
 
 class GatewayRecords:
-    """The outcomes that count, known ids and ended sessions; times are milliseconds since 1970."""
+    """The outcomes that count, the known ids and the ended sessions.
+
+    Times are milliseconds since 1970.
+    """
 
     def __init__(self, rules: GatewayRules) -> None:
         self._rules = rules
@@ -97,7 +103,7 @@ class GatewayRecords:
         return OutcomeCounts(len(accepted_outcomes), repeated_count, late_count), accepted_outcomes
 
     def record_accepted_outcome(self, reported_outcome: ReportedOutcome) -> None:
-        """Record one accepted outcome, either new or restored after a restart."""
+        """Record one accepted outcome, which is new or restored after a restart."""
         outcome = reported_outcome[0]
         self._last_seen_by_node[outcome.node] = outcome.t_ms
         self._selector.record_outcome(outcome)
@@ -111,18 +117,24 @@ class GatewayRecords:
             self._selector.record_passed_health_check(Address(node), chain, time_ms)
 
     def add_known_id(self, outcome_id: str, expiry_ms: int) -> None:
-        """Record a known id, so that outcomes with this id count as repeated until `expiry_ms`."""
+        """Record a known outcome id.
+
+        Outcomes with this id count as repeated until `expiry_ms`.
+        """
         self._expiry_by_id[outcome_id] = expiry_ms
 
     def is_failing(self, chain: str, node: str, now: int) -> bool:
-        """Return whether failures exclude the node; a passed check would end the exclusion."""
+        """Return whether failures exclude the node.
+
+        A passed check would end the exclusion.
+        """
         chain_records = self._selector.chains.get(chain)
         return (
             chain_records is not None and chain_records.compute_stats(Address(node), now).failing
         )
 
     def get_node_stats(self, node: str, now: int) -> list[tuple[str, NodeStats]]:
-        """Return the statistics of a node, by chain."""
+        """Return the statistics of a node, grouped by chain."""
         stats_by_chain = [
             (chain, chain_records.compute_stats(Address(node), now))
             for chain, chain_records in self._selector.chains.items()
@@ -133,13 +145,16 @@ class GatewayRecords:
         )
 
     def has_session_ended(self, chain: str, session: str, node: str, now: int) -> bool:
-        """Return whether a session is over for a node."""
+        """Return whether a session has ended for a node."""
         return now < self._session_exclusions.get((chain, session, node), 0)
 
     def rank_candidates(
         self, chain: str, candidates: Iterable[str], reason_by_node: dict[str, str], now: int
     ) -> Ranking:
-        """Rank the candidates without an exclusion reason, and update their failure flags."""
+        """Rank the candidates that are not excluded, and update their failure flags.
+
+        Excluded candidates have an exclusion reason.
+        """
         candidate_addresses = [Address(node) for node in candidates]
         reasons = {Address(node): reason for node, reason in reason_by_node.items()}
         ranking = self._selector.rank_nodes(chain, candidate_addresses, now, reasons)

@@ -11,7 +11,9 @@ _PORTAL_WINDOW_MS = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayRules:
-    """The rules of a gateway; times are in milliseconds.
+    """The rules of a gateway.
+
+    Times are in milliseconds.
 
     Raises:
         ValueError: a number is out of range; the message names the field.
@@ -46,13 +48,13 @@ class GatewayRules:
 
     @property
     def window_ms(self) -> int:
-        """The age in milliseconds beyond which an outcome no longer counts."""
+        """The age in milliseconds above which an outcome no longer counts."""
         params = self.params
         return params.window_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS
 
     @property
     def retention_ms(self) -> int:
-        """The maximum age in milliseconds of outcomes that have to be restored after a restart."""
+        """The maximum age in milliseconds of outcomes to restore after a restart."""
         params = self.params
         max_exclusion_ms = (
             params.out_cap_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS

@@ -1,4 +1,4 @@
-"""Excludes each node that is unstaked, on a wrong chain, or out of sync.
+"""Excludes nodes that are unstaked, on a wrong chain or out of sync.
 
 See docs/explanation/gateway.md#checks.
 """
@@ -23,7 +23,7 @@ UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
 class UncheckedPolicy(StrEnum):
-    """The treatment of a node that has never been checked, or not recently enough."""
+    """How to treat a node that was never checked, or not recently enough."""
 
     ALLOW = "allow"
     REFUSE = "refuse"
@@ -31,7 +31,10 @@ class UncheckedPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRules:
-    """The requirements for the nodes of one chain; `allowance` is in blocks."""
+    """The requirements for the nodes of one chain.
+
+    `allowance` is in blocks.
+    """
 
     chain_id: int
     allowance: int = 5
@@ -52,7 +55,10 @@ class ProbeAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The state of one node on one chain; times are milliseconds since 1970, and 0 means never."""
+    """The state of one node on one chain.
+
+    Times are milliseconds since 1970, and 0 means never.
+    """
 
     at: int = 0
     chain_id: int | None = None
@@ -108,16 +114,19 @@ class NodeChecks:
         return [node for node in answers if now < self.nodes[node].sync_until]
 
     def get_stake_state(self, node: str) -> bool | None:
-        """Return whether a node is staked, or None if the stakes are unknown."""
+        """Return whether a node is staked, or None if this is unknown."""
         return None if self.staked_nodes is None else node in self.staked_nodes
 
     def find_exclusion_reasons(self, candidates: Iterable[str], now: int) -> dict[str, str]:
-        """Return the exclusion reason of each excluded candidate."""
+        """Return the reasons why candidates are excluded.
+
+        Candidates that are not excluded are left out.
+        """
         reasons = ((node, self.find_exclusion_reason(node, now)) for node in candidates)
         return {node: reason for node, reason in reasons if reason is not None}
 
     def find_exclusion_reason(self, node: str, now: int) -> str | None:
-        """Return why a node is excluded, or None if the node is a candidate."""
+        """Return why a node is excluded, or None if it is not."""
         checked_node = self.nodes.get(node, CheckedNode())
         if self.rules.needs_stake and not self.get_stake_state(node):
             return _STAKE_UNKNOWN if self.staked_nodes is None else _NOT_STAKED

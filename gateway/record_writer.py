@@ -1,4 +1,4 @@
-"""Writes the records that must survive a restart, in batches and on a separate thread.
+"""Writes the records that must survive a restart, in batches on a separate thread.
 
 See docs/explanation/gateway.md#persistence-and-restarts.
 """
@@ -39,7 +39,7 @@ _OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 
 
 class RecordWriter:
-    """Queues records from any thread and writes them.
+    """Queues records from any thread, and writes them.
 
     `failure` is the reason why the records cannot be written, or None. When writing has ended for
     good, because another process took over the database or the writer crashed, `on_lost` is called
@@ -74,7 +74,10 @@ class RecordWriter:
         self._pruned_at = 0
 
     def start_writing(self, before_write: Callable[[], object]) -> None:
-        """Start writing queued records regularly; `before_write` is called before each write."""
+        """Start to write queued records regularly.
+
+        `before_write` is called before each write.
+        """
         self._before_write = before_write
         self._thread.start()
 
@@ -88,10 +91,11 @@ class RecordWriter:
         self._resolve_stored_futures(is_over=True)
 
     def create_stored_future(self) -> "Future[bool]":
-        """Return a future that becomes True once all outcomes queued so far are stored.
+        """Return a future that becomes True once all queued outcomes are stored.
 
-        The future becomes False if the writer does not run or has dropped outcomes. While the
-        database is unavailable, the future stays pending, and the caller decides how long to wait.
+        These are the outcomes queued so far. The future becomes False if the writer does not run
+        or has dropped outcomes. While the database is unavailable, the future stays pending, and
+        the caller decides how long to wait.
         """
         future: Future[bool] = Future()
         with self._lock:
@@ -122,7 +126,7 @@ class RecordWriter:
         )
 
     def enqueue_passed_checks(self, chain: str, nodes: Sequence[str], now_ms: int) -> None:
-        """Queue passed checks of these nodes."""
+        """Queue the passed checks of these nodes."""
         self._enqueue_rows(
             [(now_ms, chain, node, "", None, CHECK_PASSED, None) for node in nodes], now_ms
         )
@@ -141,12 +145,15 @@ class RecordWriter:
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def enqueue_epoch(self, epoch: DrawEpoch) -> None:
-        """Queue an epoch, so that it is stored before it begins."""
+        """Queue an epoch, which must be stored before it begins."""
         with self._lock:
             self._epochs.append(StoredEpoch(*epoch))
 
     def enqueue_check_states(self, checks: Iterable[StoredCheck]) -> None:
-        """Queue the check states of nodes; a newer state replaces an older one."""
+        """Queue the check states of nodes.
+
+        A newer state replaces an older one.
+        """
         with self._lock:
             self._checks |= {(check.chain, check.node): check for check in checks}
 
@@ -177,7 +184,10 @@ class RecordWriter:
             raise
 
     def _write_batch(self) -> bool:
-        """Write one batch of rows; return whether it was full, so that more may be queued."""
+        """Write one batch of rows, and return whether it was full.
+
+        If it was full, more rows may be queued.
+        """
         with self._lock:
             row_count = min(len(self._outcomes), _MAX_BATCH_ROWS)
             outcomes = [self._outcomes.popleft() for _ in range(row_count)]
@@ -200,7 +210,10 @@ class RecordWriter:
         return row_count == _MAX_BATCH_ROWS
 
     def _resolve_stored_futures(self, *, is_over: bool = False) -> None:
-        """Set the futures of stored outcomes to True and, if `is_over`, all others to False."""
+        """Set the futures of stored outcomes to True.
+
+        If `is_over`, all others are set to False.
+        """
         with self._lock:
             stored_waiters = [
                 stored_waiter

@@ -1,6 +1,6 @@
-"""Parses request bodies of a gateway strictly; an error names the row and the field.
+"""Parses a gateway's request bodies strictly.
 
-See docs/how-to/run-a-gateway.md#http-api.
+An error names the row and the field. See docs/how-to/run-a-gateway.md#http-api.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -29,7 +29,10 @@ T = TypeVar("T")
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
-    """A request body; unknown fields are rejected."""
+    """A request body.
+
+    Unknown fields are rejected.
+    """
 
 
 class OutcomeRow(_Body, kw_only=True):
@@ -61,7 +64,10 @@ class SelectBody(RankingBody, kw_only=True):
 
 
 class BodyError(Exception):
-    """An invalid request body; `row` counts from 0, and is None if the error is not in a row."""
+    """An invalid request body.
+
+    `row` counts from 0, and is None if the error is not in a row.
+    """
 
     def __init__(self, message: str, *, row: int | None = None, field: str | None = None) -> None:
         super().__init__(message)
@@ -79,7 +85,9 @@ _RANKING = msgspec.json.Decoder(RankingBody)
 
 
 def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutcome]:
-    """Parse a batch of outcomes. A single invalid row makes the whole batch invalid.
+    """Parse a batch of outcomes.
+
+    A single invalid row makes the whole batch invalid.
 
     Raises:
         BodyError: the batch is invalid; the error names the row and the field.
@@ -155,7 +163,7 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def _build_located_error(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
-    """Return an error that names the invalid field, and the row if the body has rows."""
+    """Build an error that names the invalid field, and its row if the body has rows."""
     try:
         decoded_body = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,7 @@
-"""A thread-safe `SessionSelector` with a clock; its records survive a restart."""
+"""A thread-safe `SessionSelector` with a clock.
+
+Its records survive a restart.
+"""
 
 import threading
 import time
@@ -29,12 +32,15 @@ _MAX_RESTORED_EPOCHS = 1_000
 
 
 def unix_ms() -> int:
-    """Return the milliseconds since 1970."""
+    """Return the current time in milliseconds since 1970."""
     return time.clock_gettime_ns(time.CLOCK_REALTIME) // 10**6
 
 
 class SelectionService:
-    """The selection service. `clock` returns Unix milliseconds; backward steps are ignored."""
+    """The selection service of a gateway.
+
+    `clock` returns Unix milliseconds, and backward steps are ignored.
+    """
 
     def __init__(
         self,
@@ -44,7 +50,10 @@ class SelectionService:
         on_lost: Callable[[], None],
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """Restore the stored state. `on_lost` is called when records can no longer be written."""
+        """Restore the stored state.
+
+        `on_lost` is called when records can no longer be written.
+        """
         with store.read_transaction() as uow:
             next_number = uow.gateway.outcomes.get_next_number()
         self.writer = RecordWriter(store, rules, next_number, on_lost)
@@ -68,7 +77,9 @@ class SelectionService:
         return self.writer.failure
 
     def record_outcomes(self, outcomes: list[ReportedOutcome]) -> OutcomeCounts:
-        """Record a batch of outcomes, and request a round of checks if a node is misconfigured.
+        """Record outcomes, and request a round of checks if a node is misconfigured.
+
+        The outcomes are a batch.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
@@ -83,7 +94,10 @@ class SelectionService:
         return outcome_counts
 
     def create_stored_future(self) -> "Future[bool]":
-        """Return a future that becomes True once all outcomes counted so far are stored."""
+        """Return a future that becomes True once all counted outcomes are stored.
+
+        These are the outcomes counted so far.
+        """
         return self.writer.create_stored_future()
 
     def select_nodes(self, request: SelectionRequest) -> NodeSelection:
@@ -97,7 +111,7 @@ class SelectionService:
             return self._selector.select_nodes(request, self._read_clock())
 
     def get_ranking_and_seed(self, request: SelectionRequest) -> tuple[SessionRanking, bytes]:
-        """Return a ranking, and a seed for a client's own draws from the ranking.
+        """Return a ranking, and a seed with which a client can draw nodes from it.
 
         Raises:
             NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
@@ -110,18 +124,21 @@ class SelectionService:
             return session_ranking, epoch.compute_draw_value(request.session, counter)
 
     def list_ended_and_open_epochs(self) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
-        """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
+        """Return the ended epochs and the other epochs, as two lists.
+
+        The seeds of ended epochs may be revealed.
+        """
         with self._lock:
             return self._selector.seeds.list_ended_and_open_epochs(self._read_clock())
 
     def list_checks(self) -> dict[str, tuple[NodeChecks, dict[str, CheckedNode]]]:
-        """Return the check results of each node, by chain."""
+        """Return the check results of each node, grouped by chain."""
         with self._lock:
             checks_by_chain = self._selector.checks.items()
             return {chain: (checks, dict(checks.nodes)) for chain, checks in checks_by_chain}
 
     def get_node_stats(self, node: str) -> list[tuple[str, NodeStats]]:
-        """Return the statistics that determine a node's rank, by chain."""
+        """Return the statistics that determine a node's rank, grouped by chain."""
         with self._lock:
             return self._selector.records.get_node_stats(node, self._read_clock())
 
@@ -143,7 +160,7 @@ class SelectionService:
             gateway_metrics.NODES.labels(chain, label).set(node_count)
 
     def set_staked_nodes(self, member_addresses: Iterable[str]) -> None:
-        """Set which nodes are staked, for every chain."""
+        """Set the nodes that are staked, for every chain."""
         staked_nodes = frozenset(member_addresses)
         with self._lock:
             for checks in self._selector.checks.values():

@@ -1,4 +1,4 @@
-"""A class that counts relay outcomes, and draws nodes for the relays of a session.
+"""Counts relay outcomes, and draws nodes for the relays of a session.
 
 The class extends Pocket's selector (`oracle.systems.pocket.node_selector`) by verifiable draws,
 node checks, ended sessions, detection of repeated outcomes, and cached rankings. A ranking has the
@@ -48,19 +48,22 @@ class SessionRanking:
 
     @property
     def id(self) -> str:
-        """The SHA-256 of a line with `as_of` and a line `<tickets> <node>` for each node."""
+        """The SHA-256 of the ranking's content.
+
+        The content is a line with `as_of`, and a line `<tickets> <node>` for each node.
+        """
         id_lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
         return sha256("\n".join(id_lines).encode()).hexdigest()
 
     def as_degraded(self) -> "SessionRanking":
-        """Return the same ranking marked as degraded, because no node passed the checks."""
+        """Return the ranking marked as degraded, because no node passed the checks."""
         return replace(self, degraded=True)
 
     def without_nodes(self, excluded_nodes: Collection[str]) -> "SessionRanking":
-        """Return the ranking without the excluded nodes; the other nodes keep their tickets.
+        """Return the ranking without some nodes.
 
-        If none of the other nodes has tickets, each of them gets one, because drawing a node that
-        may fail is better than drawing none.
+        The other nodes keep their tickets. If none of the other nodes has tickets, each of them
+        gets one, because drawing a node that may fail is better than drawing none.
         """
         remaining_chances = tuple(pair for pair in self.chances if pair[0] not in excluded_nodes)
         if remaining_chances:
@@ -73,18 +76,18 @@ class SessionRanking:
         return replace(self, chances=remaining_chances, cumulative_tickets=tickets, degraded=True)
 
     def get_ticket_holder(self, value: bytes) -> str:
-        """Return the node that holds the ticket drawn by `value`; the ranking must not be empty.
+        """Return the node that holds the ticket drawn by `value`.
 
-        The ticket number is floor(total * first 8 bytes of `value` / 2^64).
-        `oracle.systems.pocket.ranking` returns the same node, but it computes with fractions and
-        goes through all rows.
+        The ranking must not be empty. The ticket number is floor(total * first 8 bytes of `value`
+        / 2^64). `oracle.systems.pocket.ranking` returns the same node, but it computes with
+        fractions and goes through all rows.
         """
         ticket = int.from_bytes(value[:8], "big") * self.total_tickets >> _BITS
         return self.chances[bisect_right(self.cumulative_tickets, ticket)][0]
 
 
 def build_session_ranking(ranking: Ranking, as_of: int) -> SessionRanking:
-    """Return a ranking together with the tickets of its nodes."""
+    """Build a ranking together with its nodes' tickets."""
     if ranking.degraded:
         chances: tuple[tuple[str, int], ...] = tuple((node, 1) for node in ranking.input_order)
     else:
@@ -97,11 +100,14 @@ def _accumulate_tickets(ticket_counts: tuple[tuple[str, int], ...]) -> tuple[int
 
 
 class NoCandidatePassesError(Exception):
-    """No candidate passes the checks of its chain, and the settings forbid a degraded draw."""
+    """No candidate passes its chain's checks, and the settings forbid a degraded draw."""
 
 
 class SelectionRequest(NamedTuple):
-    """A request to draw up to `max_nodes` of `candidates` for a relay, except `exclude`."""
+    """A request to draw nodes for a relay.
+
+    Up to `max_nodes` of `candidates` are drawn, except `exclude`.
+    """
 
     chain: str
     session: str
@@ -111,10 +117,10 @@ class SelectionRequest(NamedTuple):
 
 
 class NodeSelection(NamedTuple):
-    """The drawn nodes in order, all different; fewer than requested if candidates run out.
+    """The drawn nodes in order, without repetition.
 
-    `values` has one value per draw, derived from the seed of `epoch` and from consecutive counters
-    that start at `counter`.
+    They are fewer than requested if candidates run out. `values` has one value per draw, derived
+    from the seed of `epoch` and from consecutive counters that start at `counter`.
     """
 
     nodes: list[str]
@@ -135,7 +141,10 @@ class SelectorHooks:
 
 
 class SessionSelector:
-    """Ranks and draws nodes; times are milliseconds since 1970, and `now` must never decrease."""
+    """Ranks and draws nodes.
+
+    Times are milliseconds since 1970, and `now` must never decrease.
+    """
 
     def __init__(
         self,
@@ -143,7 +152,10 @@ class SessionSelector:
         checks: Mapping[str, NodeChecks] | None = None,
         hooks: SelectorHooks | None = None,
     ) -> None:
-        """Create a selector; on a chain that is not in `checks`, every node is a candidate."""
+        """Create a selector.
+
+        On a chain that is not in `checks`, every node is a candidate.
+        """
         self.rules = rules or GatewayRules()
         self.checks = dict(checks or {})
         self.records = GatewayRecords(self.rules)
@@ -152,7 +164,7 @@ class SessionSelector:
         self._rankings: dict[tuple[str, str, tuple[str, ...]], SessionRanking] = {}
 
     def record_outcomes(self, outcomes: Iterable[ReportedOutcome], now: int) -> OutcomeCounts:
-        """Record outcomes of relays, and return how many were counted, repeated or late.
+        """Record relay outcomes, and return how many were counted, repeated or late.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
@@ -172,7 +184,9 @@ class SessionSelector:
             self._hooks.on_passed_checks(chain, failing_nodes, now)
 
     def get_ranking(self, request: SelectionRequest, now: int) -> SessionRanking:
-        """Return the candidates with their tickets; a ranking is reused for `ranking_ms`.
+        """Return the candidates with their tickets.
+
+        A ranking is reused for `ranking_ms`.
 
         Raises:
             NoCandidatePassesError: no candidate passes its checks, and the rules forbid a degraded

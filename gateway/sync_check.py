@@ -14,7 +14,7 @@ _MIN_HEIGHTS_FOR_MEDIAN = 3
 
 
 class HeightIneligibility(StrEnum):
-    """The reasons why a node is not a candidate because of its height."""
+    """The reasons why a node's height prevents it from being a candidate."""
 
     UNKNOWN = "height_unknown"
     BEHIND = "behind"
@@ -22,7 +22,7 @@ class HeightIneligibility(StrEnum):
 
 
 def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
-    """Return the best credible height, or None if no node reported a height.
+    """Return the best credible height, or None if no node reported one.
 
     If there are three heights or more, a height more than three allowances above the median is
     ignored, so that one node alone cannot raise the result. Of two middle heights, the higher one
@@ -38,9 +38,10 @@ def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
 def find_out_of_sync_nodes(
     heights: Mapping[Address, int | None], allowance: int
 ) -> dict[Address, HeightIneligibility]:
-    """Return the nodes that are out of sync, with the reason; an unknown height is None.
+    """Return the nodes that are out of sync, with the reason.
 
-    A node is in sync if it is at most `allowance` blocks below or above the best height.
+    An unknown height is None. A node is in sync if it is at most `allowance` blocks below or above
+    the best height.
     """
     reference_height = find_best_height(
         (reported_height for reported_height in heights.values() if reported_height is not None),
