@@ -157,7 +157,7 @@ def _build_error_response(
 
 
 async def _wait_until_stored(stored_future: "Future[bool]") -> bool:
-    """Wait for outcomes to be stored, and return whether they were in time.
+    """Wait for outcomes to be stored, and return whether this succeeded in time.
 
     The wait takes up to `_STORED_SECONDS`.
     """

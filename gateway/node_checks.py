@@ -23,7 +23,7 @@ UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
 class UncheckedPolicy(StrEnum):
-    """How to treat a node that was never checked, or not recently enough."""
+    """The treatment of a node that was never checked, or not recently enough."""
 
     ALLOW = "allow"
     REFUSE = "refuse"

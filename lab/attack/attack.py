@@ -140,7 +140,7 @@ class Finding:
 
     @property
     def failure_rate_increase(self) -> int:
-        """By how much the failure rate of honest orders rose over the baseline.
+        """The increase of the failure rate of honest orders over the baseline.
 
         A failed order has no result or a wrong one.
         """

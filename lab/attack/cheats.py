@@ -41,7 +41,7 @@ _OUTAGE_OFFSET_SECONDS = 7_200
 
 
 class OutageBehaviour(HonestBehaviour):
-    """Works, but is offline for the same ten minutes of every four hours.
+    """Works, but answers no task in the same ten minutes of every four hours.
 
     All tasks in these minutes time out. All nodes of one owner do this at the same time, so that
     it looks like a network outage.

@@ -1,4 +1,4 @@
-"""Runs a complete backtest: folds one history under each system, and compares the results."""
+"""Runs a complete backtest: applies one history to each system, and compares the results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def compare_systems_on_events(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history under every system, and compare the results.
+    """Process a history under every system, and compare the results.
 
     `events` must be ordered by position. They are written to a temporary file instead of being
     kept in memory.
@@ -72,7 +72,7 @@ def compare_systems_on_history(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history stored in files under every system, and compare the results.
+    """Process a history stored in files under every system, and compare the results.
 
     The history must have been written with the first and the last block of the plan.
     """

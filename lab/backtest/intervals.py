@@ -1,4 +1,4 @@
-"""Tracks when nodes were excluded or due for a kickout, while a history is folded."""
+"""Tracks when nodes were excluded or due for a kickout while a history is processed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

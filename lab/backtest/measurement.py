@@ -100,7 +100,7 @@ def measure_system(
     plan: MeasurementPlan,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Measurement:
-    """Fold the complete history under one system, and measure the results.
+    """Process the complete history under one system, and measure the results.
 
     `on_progress` is called after each chunk of events with the number of events folded so far.
     """
@@ -150,7 +150,7 @@ class _MeasurementRun:
         self.recorded_scores: list[Mapping[Address, int]] = []
 
     def iter_observed_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
-        """Yield each event to be folded, and take measurements before and after the fold."""
+        """Yield each event to be applied, and take measurements before and after that."""
         for event in events:
             self._measure_before_fold(event)
             yield event
@@ -236,7 +236,7 @@ class _MeasurementRun:
         )
 
     def finish_measurement(self) -> Measurement:
-        """Finish the fold after the last event, and return the measurements."""
+        """Finish the run after the last event, and return the measurements."""
         self.fold.score_groups_closed_in_transaction()
         if self.last_event is not None:
             self._record_changes(self.last_event)

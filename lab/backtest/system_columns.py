@@ -88,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class SystemBase:
-    """A system before the changes by `--set` and by a grid.
+    """A system to which no changes by `--set` or a grid have been applied.
 
     `custom_rules` is the JSON object of a custom rule set, or None. `own_changes` are the changes
     that were given together with the system's name. They are part of the system, so that other

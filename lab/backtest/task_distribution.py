@@ -134,7 +134,7 @@ class TaskSpreadMeter:
     def evaluate_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Count a task start, and add its candidates' probabilities.
+        """Count a task start, and add its candidates' probabilities of being drawn.
 
         This must be called before the fold. Before the fold, the node of the start is still free
         and can be a candidate.

@@ -1,4 +1,4 @@
-"""Folds a history under several systems in parallel, with one process per system."""
+"""Processes a history under several systems in parallel, with one process per system."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence

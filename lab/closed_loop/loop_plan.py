@@ -100,7 +100,10 @@ def build_honest_node_roles(plan: LoopPlan) -> list[NodeRole]:
 
 
 def build_average_attacker_role(plan: LoopPlan) -> NodeRole:
-    """Build the role of an honest attacker node with average stake and speed."""
+    """Build the role of an attacker node that behaves honestly.
+
+    Its stake and speed are average.
+    """
     stake = plan.economics.least_stake * sum(_STAKE_RANGE) // 200
     return NodeRole(ATTACKER, stake, sum(_SPEED_RANGE) // 2, HONEST_FAILURES)
 

@@ -42,7 +42,7 @@ class OrderShape(NamedTuple):
 
 
 class Intention(NamedTuple):
-    """When a node intends to answer.
+    """A node's intended answer time.
 
     `delay_seconds` is the time from the start to the answer, or None. With None and
     `awaited_answers` = 0, the node never answers. With None and `awaited_answers` > 0, the node
@@ -64,7 +64,7 @@ class LoopScore(NamedTuple):
 
 
 class NodeAnswer(NamedTuple):
-    """An answer, and for how many seconds the GPU computed it.
+    """An answer, and the seconds that the GPU took to compute it.
 
     `answer` is None if the node decides not to answer. `can_reveal` is False if the node cannot
     open its commitment, for example because it copied the commitment.

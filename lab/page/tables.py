@@ -56,7 +56,7 @@ def _build_table(
 
 
 def format_history_extent(history: History) -> str:
-    """Describe how many events of a history count, with its blocks and its times.
+    """Format a phrase with a history's number of counted events, its blocks and times.
 
     The phrase fits into the middle of a sentence.
     """

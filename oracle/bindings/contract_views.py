@@ -33,7 +33,7 @@ class ViewCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeployedContract:
-    """A deployed contract, with its artifact in abi/, its address and the address setting."""
+    """A deployed contract, with its artifact in abi/, its address and the address's setting."""
 
     artifact: str
     address: Address

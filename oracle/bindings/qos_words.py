@@ -36,7 +36,7 @@ _CALL_COST_WORDS = 6
 
 @dataclass(frozen=True, slots=True)
 class StoredWord:
-    """Sixteen lanes in the contract, and their round.
+    """A stored word of sixteen encoded scores (lanes), and the round from which they come.
 
     The round is 0 if the word was never written.
     """
@@ -91,7 +91,7 @@ class WordsContract:
         ]
 
     def fetch_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
-        """Fetch each node's seat at a block, or None if it has no seat.
+        """Fetch each node's seat number at a block, or None if it has no seat.
 
         The seat is the index of the node's lane.
 
@@ -115,7 +115,7 @@ class WordsContract:
         return self._pool_view.read_from_first(read_seats)
 
     def fetch_falls(self, block: BlockRef) -> tuple[int, int]:
-        """Fetch how many lanes were lowered today (UTC) as of a block, and the daily maximum.
+        """Fetch how many scores were lowered today (UTC) as of a block, and the daily maximum.
 
         Only words of the last round count. A word that would exceed the maximum is skipped. Words
         of the round that is LAG rounds older than the last round have no limit.

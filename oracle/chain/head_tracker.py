@@ -345,9 +345,10 @@ class HeadClaims:
     def _fetch_highest_head(
         self, heads: Heads, sufficient_number: int, max_number: int | None = None
     ) -> Witness | None:
-        """Fetch the highest head of the other witnesses, or None if it is below read blocks.
+        """Fetch the highest head of the other witnesses.
 
-        See `WitnessFetcher.fetch_highest_head`.
+        The result is None if this head is below the read blocks. See
+        `WitnessFetcher.fetch_highest_head`.
         """
         witness = self._witnesses.fetch_highest_head(heads.endpoint, sufficient_number, max_number)
         lowest_number = self._read_number - MAX_UNCHECKED_BLOCKS

@@ -17,10 +17,10 @@ from oracle.telemetry import rpc_metrics as metrics
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """How far below the newest block a block is final, in blocks and in seconds.
+    """The depth below the newest block at which a block is final.
 
-    A depth in blocks alone is not safe on chains with fast blocks (ponder #2359). The seconds are
-    measured by block timestamps.
+    The depth is in blocks and in seconds. A depth in blocks alone is not safe on chains with fast
+    blocks (ponder #2359). The seconds are measured by block timestamps.
     """
 
     depth: int

@@ -20,7 +20,7 @@ from oracle.rpc.rpc_errors import RpcError
 
 
 class EndpointProber:
-    """Probes what the endpoints of a chain can do.
+    """Probes the capabilities of a chain's endpoints.
 
     Probes use logs that match `log_filter`, from block `first_block` on. `capability_store`
     contains the results of earlier runs; if it is None, nothing is stored.

@@ -227,7 +227,7 @@ class ChainSource:
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        """Fetch a window that starts at `blocks.first` and ends by `blocks.last`.
+        """Fetch a window that starts at `blocks.first` and ends at or before `blocks.last`.
 
         If the chain has no block in the whole range, the window ends with the next block above it.
         The size of the window depends on the limits of the endpoints and on `max_blocks`, which is
@@ -387,7 +387,7 @@ class ChainSource:
         return self._endpoints.endpoint_list.get_proven_wrong_reasons()
 
     def is_backing_off(self, endpoint: str) -> bool:
-        """Return whether an endpoint is used last, because it has just failed."""
+        """Return whether an endpoint has just failed and is therefore used last."""
         status = self._endpoints.endpoint_list.get(endpoint).status
         return status.is_backing_off(self._endpoints.clock())
 

@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 
 class Severity(IntEnum):
-    """How severe a condition is; the number is the exit code of `status`."""
+    """The severity of a condition.
+
+    The number is the exit code of `status`.
+    """
 
     WELL = 0
     ATTENTION = 1

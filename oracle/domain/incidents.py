@@ -1,4 +1,4 @@
-"""Finds incidents by counting task ends with integers while events are folded.
+"""Finds incidents by counting task ends with integers while events are applied.
 
 A task ends at a node when the node answers, or when the task times out before that. The numbers of
 ends in the last minutes are updated when an end enters or leaves the window, so that a test for an
@@ -296,7 +296,7 @@ class IncidentDetector:
         open_incidents: Iterable[Incident] = (),
         incident_count: int = 0,
     ) -> None:
-        """Continue from stored rows.
+        """Create a detector that continues from stored rows.
 
         `minutes` are in ascending order, and `open_incidents` are all open incidents.
         `incident_count` is the number of all incidents so far.

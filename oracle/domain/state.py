@@ -307,7 +307,7 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible_member(self) -> bool:
-        """Whether it is uncertain that the task is a member.
+        """Whether it is uncertain that the task belongs to the group.
 
         This occurs only in scored groups of a feed.
         """
@@ -316,7 +316,7 @@ class GroupMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """A group as of its closing.
+    """A validation group at the time when it closed.
 
     `scored` is False if no member was ranked. The position identifies the result, because a chain
     may name a group twice (its tasks score only once).
@@ -331,7 +331,7 @@ class GroupResult:
 
 @dataclass(slots=True)
 class OpenGroup:
-    """The tasks seen so far of a group that closes once all have ended.
+    """A group that closes once all its tasks have ended, with the tasks seen so far.
 
     The rules then have the close mode `terminal`. `closed` is True once the group was scored; a
     group is never reopened.
@@ -344,7 +344,7 @@ class OpenGroup:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The newest folded event, and the number of nodes named up to it.
+    """The newest applied event, and the number of nodes that events have named so far.
 
     Later events are compared with its time. The next new node gets the seat `node_count`.
     """

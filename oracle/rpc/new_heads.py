@@ -58,7 +58,7 @@ class _SocketMessage(msgspec.Struct):
 
 
 class PolledHead(NamedTuple):
-    """The newest block found by polling, and the usual seconds between two blocks."""
+    """The newest block found by polling, and the usual time between two blocks in seconds."""
 
     newest_block: int
     block_seconds: float

@@ -203,7 +203,7 @@ class EndpointPool:
         return self._list_usable_except({excluded_endpoint})
 
     def list_endpoints_of_other_witnesses(self, excluded_endpoint: str) -> list[Endpoint]:
-        """Return the usable endpoints of other witnesses than `excluded_endpoint`."""
+        """Return the usable endpoints of a different witness than `excluded_endpoint`."""
         return self._list_usable_except(
             self.witness_quorum.list_endpoints_of_same_witness(excluded_endpoint)
         )

@@ -147,7 +147,7 @@ class RevertError(CallRefusedError):
 
 
 class RpcTimeoutError(RpcError):
-    """A connection or a response did not arrive in time."""
+    """A connection or a response took too long."""
 
     def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
         kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
@@ -293,7 +293,7 @@ def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefu
 
 
 def _add_stated_limits(error: RpcError, message: str) -> RpcError:
-    """Add to the error the range or limit stated in a message, and return it."""
+    """Add the range or limit stated in a message to the error, and return the error."""
     if error.kind is ErrorKind.TOO_LARGE:
         error.suggested_range = parse_suggested_range(message)
         # A suggested range applies only to this request; a stated limit applies to all.

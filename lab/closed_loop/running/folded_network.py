@@ -1,4 +1,4 @@
-"""Emits the simulated network's events, folds them, and draws nodes by the real policy."""
+"""Emits the simulated network's events, applies them, and draws nodes by the real policy."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ class _NodeChooser(Protocol):
         ...
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply an event that has already been folded."""
+        """Update the chooser after an event that was already applied to the network's state."""
         ...
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
@@ -81,7 +81,7 @@ class _JudgingChooser:
 
 
 class FoldedNetwork:
-    """The state of the simulated network, which folds its events and draws nodes.
+    """The state of the simulated network, which applies its own events and draws nodes.
 
     One block lasts one second. The caller sets `time` to the time of each action.
     """
@@ -108,7 +108,7 @@ class FoldedNetwork:
         *positional_fields: Any,  # noqa: ANN401 - an event's own fields
         **fields: Any,  # noqa: ANN401
     ) -> DomainEvent:
-        """Create an event at the current time, fold it and return it."""
+        """Create an event at the current time, apply it and return it."""
         self._log_count += 1
         transaction = self._log_count if self._has_own_transaction else self._transaction
         event = event_type(
@@ -149,7 +149,7 @@ class FoldedNetwork:
         return changes
 
     def get_node(self, address: Address) -> Node:
-        """Return the folded state of a node that has joined."""
+        """Return the current state of a node that has joined."""
         return self._fold.ledger.nodes[address]
 
     def draw_node(
@@ -164,6 +164,6 @@ class FoldedNetwork:
         return self._chooser.draw_node(ledger.tasks[key], seed, policy_input)
 
     def drop_tasks(self, keys: Iterable[TaskKey]) -> None:
-        """Remove finished tasks, which are no longer needed, from the fold's state."""
+        """Remove finished tasks, which are no longer needed, from the state."""
         for key in keys:
             del self._fold.ledger.tasks[key]

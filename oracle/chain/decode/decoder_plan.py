@@ -36,7 +36,7 @@ Getter: TypeAlias = Callable[[Parts], Any]
 
 
 class TypedValue(NamedTuple):
-    """A value of a decoded log or call: how to get it, and its canonical Solidity type.
+    """A value of a decoded log or call, with its getter and its canonical Solidity type.
 
     A list that combines several values has no type of its own, but the types of these values in
     `abi_types`. `part_index` is the value's index in the tuple of parts if it is used without
@@ -276,7 +276,7 @@ _PADDING = "0x" + 24 * "0"
 
 @dataclass(frozen=True, slots=True)
 class DecoderPlan:
-    """How to split an event's logs into parts, with the typed value of each input.
+    """A plan for splitting an event's logs into parts, with the typed value of each input.
 
     `split_log` raises ValueError for a log of another event. The ABI type of an input is "" if the
     log contains only a hash of its value. `data_length` is the length of the data in characters,

@@ -200,7 +200,7 @@ _ROW_FIELDS = ("id", "type", "node_address", "task_id_commitment", "args")
 
 
 def _is_storable_text(text: str) -> bool:
-    """Return whether both databases accept the text.
+    """Return whether both SQLite and PostgreSQL accept the text.
 
     They reject NUL and lone surrogates.
     """

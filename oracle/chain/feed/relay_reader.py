@@ -100,7 +100,7 @@ def has_unknown_kind(row: FeedRow) -> bool:
 
 
 def find_scored_task(row: FeedRow) -> str | None:
-    """Return the row's task if finding the row's group requires the task's result.
+    """Return the row's task if its result is needed to find the validation group.
 
     Otherwise, the result is None.
     """

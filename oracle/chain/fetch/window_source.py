@@ -186,9 +186,9 @@ class WindowSource:
         )
 
     def limit_range_to_one_fetch(self, blocks: BlockRange, level: VerificationLevel) -> BlockRange:
-        """Return the first part of the range, as long as one fetch can verify.
+        """Return the first part of the range that a single fetch can verify.
 
-        `fetch_verified_window` reads it in one call.
+        `fetch_verified_window` reads this part in one call.
         """
         if level < VerificationLevel.PINNED:
             return self.limit_range(blocks, with_headers=False)

@@ -23,7 +23,7 @@ Literal = bool | int | str
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """Where a field's value comes from: from arguments or from a constant.
+    """The source of a field's value: arguments or a constant.
 
     Several `arguments`, or one argument with `is_list`, are combined into a list. `enum` is the
     name of the table that maps a number or text to an enumeration value. A constant has no
@@ -39,10 +39,11 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class EventMapping:
-    """How an event or a call becomes a domain event, if its arguments match conditions.
+    """A mapping from an event or a call to a domain event.
 
-    `key` is the position in the file. `event_type` is None if the mapping yields no event on
-    purpose. `when` contains the permitted values of arguments, and `unless` the excluded values.
+    The mapping applies if the arguments match its conditions. `key` is the position in the file.
+    `event_type` is None if the mapping yields no event on purpose. `when` contains the permitted
+    values of arguments, and `unless` the excluded values.
     """
 
     key: str

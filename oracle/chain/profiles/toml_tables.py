@@ -47,7 +47,10 @@ class FaultCollector:
         return tables
 
     def get_keyed_tables(self, key: str, raw_value: object) -> list[tuple[str, Table]]:
-        """Return a single table with its key, or each table of a list with a key of its own."""
+        """Return the tables in a value, each with its key.
+
+        The value is a single table with this key, or a list of tables with keys of their own.
+        """
         if isinstance(raw_value, dict):
             return [(key, raw_value)]
         if (

@@ -16,7 +16,7 @@ from oracle.rpc.responses import Hex20, Hex32, Quantity
 
 
 class AccessEntry(msgspec.Struct, rename="camel"):
-    """An account, and the storage keys of it that a transaction declares to access."""
+    """An account and its storage keys that a transaction declares to access."""
 
     address: Hex20
     storage_keys: list[Hex32]

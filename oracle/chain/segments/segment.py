@@ -216,7 +216,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """Why a worker returned no segment.
+    """The reason why a worker returned no segment.
 
     `kind` is the kind of an RpcError, or empty.
     """

@@ -31,7 +31,7 @@ from oracle.telemetry.logger import get_logger
 
 
 def can_join_windows(window: BlockWindow, next_window: BlockWindow) -> bool:
-    """Return whether the second window directly follows the first and matches it.
+    """Return whether the next window directly follows, with the same level and endpoint.
 
     Level and endpoint must be the same, because the coverage stores one of each per window.
     """
@@ -399,9 +399,9 @@ class SegmentQueue:
         )
 
     def _disable_workers(self, error: WorkerStartError) -> None:
-        """Prepare all later ranges in this process.
+        """Stop using workers, and prepare all later ranges in this process.
 
-        This is used if workers cannot start.
+        This is done if workers cannot start.
         """
         get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:

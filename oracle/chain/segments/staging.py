@@ -76,7 +76,7 @@ class SegmentStage:
         self._last_and_size_by_first[request.first] = request.last, len(content)
 
     def load_segment(self, first_block: int, last_block: int) -> StagedSegment | None:
-        """Load the segment that begins at `first_block` and ends by `last_block`."""
+        """Load the segment that begins at `first_block` and ends at or before `last_block`."""
         if (
             first_block not in self._last_and_size_by_first
             or self._last_and_size_by_first[first_block][0] > last_block
@@ -85,7 +85,7 @@ class SegmentStage:
         return _read_staged_segment(self._build_path(first_block))
 
     def discard_segments_below(self, first_block: int) -> None:
-        """Delete the segments that begin below this block, as they are committed."""
+        """Delete the committed segments, which begin below this block."""
         for staged_block in [
             staged_block
             for staged_block in self._last_and_size_by_first

@@ -67,10 +67,7 @@ class _FeatureState:
 
 
 class CalibrationUndecidedError(TransientError):
-    """A block contradicts its header, but a provider has not confirmed it.
-
-    This provider does not answer, and may disagree.
-    """
+    """A block contradicts its header, but a provider that may disagree has not answered."""
 
     def __init__(
         self, feature: HeaderFeature, block_hash: str, unanswered_providers: tuple[str, ...]
@@ -214,10 +211,9 @@ class Calibration:
             return None
 
     def mark_unsupported_features(self) -> None:
-        """Mark features as unsupported if they were invalid in at least twenty samples.
+        """Mark features as unsupported if all of at least twenty samples are invalid.
 
-        A feature must be invalid in all of its samples. A feature that is valid in some samples is
-        left undecided until there are more samples.
+        A feature that is valid in some samples is left undecided until there are more samples.
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():

@@ -253,7 +253,7 @@ def fetch_linked_headers(
 
 
 def take_newest_header(endpoint: Endpoint) -> FullHeader | None:
-    """Return the newest header from the endpoint's last head check, once.
+    """Return the newest header from the endpoint's last head check, but only once.
 
     The result is None if there is none. The header is used only once, for the window directly
     after the check, and not for a retry.

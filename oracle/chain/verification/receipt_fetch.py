@@ -70,10 +70,10 @@ def fetch_receipts(
 def fetch_receipts_to_prove(
     endpoint: Endpoint, blocks: Sequence[FullHeader], log_filter: LogFilter
 ) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
-    """Fetch receipts, and yield each block with its receipts, mostly proven already.
+    """Fetch receipts, and prove them with native code where possible.
 
-    The native code has proven them. Receipts that the native code has not proven may still match
-    the header.
+    Each block is yielded with its receipts. Receipts that the native code has not proven may still
+    match the header.
 
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.

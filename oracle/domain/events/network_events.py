@@ -246,7 +246,7 @@ class ResultCommitted(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class ResultDisclosed(TimedEvent):
-    """The node discloses its result in the second round, or a result that it had submitted."""
+    """The node discloses its result, in the second round or after a submission."""
 
     task: TaskId
     node: NodeAddress

@@ -212,7 +212,7 @@ class Objected:
 
 @dataclass(frozen=True, slots=True)
 class RulesSet:
-    """The rules were set by which reports are computed from now on."""
+    """New rules were set, by which reports are computed from now on."""
 
     at: Position
     time: int

@@ -1,4 +1,4 @@
-"""Folds events into the state, by applying them one by one and collecting the changed rows.
+"""Folds events into the state: applies them one by one and collects the changed rows.
 
 The fold is a pure function of events and rules. The caller first loads the rows of tasks, then of
 groups and their member tasks, then of nodes. See docs/reference/events-and-jsonl.md#what-is-legal.
@@ -38,7 +38,7 @@ HANDLERS: EventHandlers = {
 
 
 class Fold:
-    """Folds events into the rows of `ledger`.
+    """Applies events to the rows of `ledger`.
 
     The caller loads and stores the rows between calls. `last` is the newest folded event, or None
     before the first event; a caller sets it to resume a fold.
@@ -50,7 +50,7 @@ class Fold:
         self.last: LastEvent | None = None
 
     def fold_block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
-        """Fold the events of one block.
+        """Apply the events of one block to the rows.
 
         The events are sorted by position. With `journal`, the old rows are kept.
 
@@ -74,7 +74,7 @@ class Fold:
         self.ledger.changes.pre_images.append(pre_images)
 
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
-        """Fold events from any number of blocks, sorted by position.
+        """Apply events from any number of blocks, sorted by position.
 
         If the last transaction continues in the next call, the caller passes `is_complete=False`,
         and calls `score_groups_closed_in_transaction` at the end of the transaction.

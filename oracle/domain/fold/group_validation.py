@@ -88,7 +88,7 @@ def _close_group(
 
 
 def score_closed_groups(ledger: WorkingSet) -> None:
-    """Score the closed groups, using the verdicts folded so far."""
+    """Score the closed groups, using the verdicts applied so far."""
     closing_groups, ledger.closing_groups = ledger.closing_groups, []
     for closing_group in closing_groups:
         answered_tasks = [ledger.tasks[key] for key in closing_group.answered]

@@ -195,7 +195,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 def decrement_running_tasks(
     ledger: WorkingSet, address: Address, position: Position, time: int
 ) -> None:
-    """Count one running task less, and apply a pending leave request at zero."""
+    """Decrement a node's running task count, and apply a pending leave request at zero."""
     node = ledger.get_node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:

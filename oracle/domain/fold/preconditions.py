@@ -207,7 +207,7 @@ def find_ending_violation(task: Task | None, event: DomainEvent) -> Violation | 
 
 
 def get_last_status(task: Task) -> LastStatus:
-    """Return a task's last status, as known from the folded events."""
+    """Return a task's last status, as known from earlier events."""
     if task.validated:
         return LastStatus.VALIDATED
     if task.stopped_at is not None:
@@ -218,5 +218,5 @@ def get_last_status(task: Task) -> LastStatus:
 
 
 def has_last_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
-    """Return whether a terminal event contradicts the last status from folded events."""
+    """Return whether a terminal event contradicts the known last status of its task."""
     return event.last_status is not None and event.last_status is not get_last_status(task)

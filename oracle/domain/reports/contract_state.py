@@ -122,7 +122,7 @@ class ContractChanges:
 
 
 class ContractState:
-    """The state of the oracle contract up to the last folded event, kept in memory.
+    """The state of the oracle contract up to the last applied event, kept in memory.
 
     `head` is the last accepted round, or None. If the round was struck (withdrawn), its root
     proves nothing; see `get_root`.
@@ -156,7 +156,7 @@ class ContractState:
             self._strike_roots(strike)
 
     def fold_block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
-        """Fold the events of one block, in order.
+        """Apply the events of one block, in order.
 
         With `journal`, the old kickouts are kept.
 

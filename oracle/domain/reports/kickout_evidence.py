@@ -27,7 +27,7 @@ _CLEARLY_ABOVE = 5, 4
 
 
 class CreatorSpread(NamedTuple):
-    """How a node's scores are distributed over the creators of its tasks.
+    """The distribution of a node's scores over the creators of its tasks.
 
     `scores` and `creators` are the numbers of scores and creators. `max_per_creator` is the
     largest number of scores from one creator. `decisive_scores` is the number of scores from a

@@ -8,7 +8,7 @@ from oracle.domain.scoring.rules import Rules
 
 @dataclass(frozen=True, slots=True)
 class ObjectionTerms:
-    """For how long objections delay this reporter's accusations, in seconds.
+    """The durations for which objections delay this reporter's accusations, in seconds.
 
     After a kickout becomes due, the owner of the node may object for `window` seconds. An
     objection that the automatic check did not decide waits up to `answer` seconds for the

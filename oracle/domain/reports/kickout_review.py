@@ -200,7 +200,7 @@ def select_counted_entries(
 
 
 class ScoreHistory:
-    """Collects the scores behind each due kickout while events are folded.
+    """Collects the scores behind each due kickout while events are applied.
 
     For each node, the history keeps the scores that count now, and the scores that counted when
     the node's kickout became due.
@@ -212,7 +212,7 @@ class ScoreHistory:
         self._due_scores_by_node: dict[Address, tuple[Position, list[CountedScore]]] = {}
 
     def record_changes(self, changes: Changes, tasks: Mapping[TaskKey, Task]) -> None:
-        """Record the changes of the blocks that were folded since the last call.
+        """Record the changes of the blocks applied since the last call.
 
         Blocks are recorded as a whole. `tasks` must have the tasks of all groups that closed in
         these blocks.

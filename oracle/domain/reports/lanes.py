@@ -30,7 +30,7 @@ _LANES = Struct("<16H")
 
 
 def get_lane_band(lane: int, kick_line: int) -> int:
-    """Return the band of a lane.
+    """Return the band to which a node's encoded score (lane) belongs.
 
     If a node changes its band, a report is sent at once. The bands are 0 for never reported, 1 for
     not selectable, 2 for below the kickout line and 3 for the rest. `kick_line` is the contract's
@@ -48,10 +48,10 @@ def compute_lane_with_reliability(
     rules: Rules,
     population_maxima: PopulationMaxima | None,
 ) -> int:
-    """Compute a node's lane (1 to 10002) from its reliability at `time`.
+    """Compute a node's encoded score (lane) from its reliability at `time`.
 
-    The lane is "do not select" if the node is not a member, paused or excluded. Legacy rules need
-    the node's `population_maxima` as of `time`.
+    Lanes are from 1 to 10002. The lane is "do not select" if the node is not a member, paused or
+    excluded. Legacy rules need the node's `population_maxima` as of `time`.
     """
     if node.paused or is_excluded_with_reliability(node, reliability, rules):
         return DO_NOT_SELECT
@@ -60,7 +60,7 @@ def compute_lane_with_reliability(
 
 
 def compute_node_lane_from_scores(scores: NodeScores) -> int:
-    """Compute a node's lane from its scores."""
+    """Compute a node's encoded score (lane) from its scores."""
     if scores.qos is None or scores.state not in {"selectable", "recovering"}:
         return DO_NOT_SELECT
     return scores.qos // QOS_STEP + LOWEST_SCORE
@@ -102,7 +102,10 @@ def pack_lanes(lanes: Sequence[int]) -> int:
 
 
 def pack_lane_words(lanes: Sequence[int]) -> list[int]:
-    """Pack the lanes of all seats into words of sixteen lanes."""
+    """Pack the encoded scores (lanes) of all nodes into words of sixteen lanes.
+
+    The lanes are in the order of the nodes' seats.
+    """
     return [
         pack_lanes(lanes[first : first + LANES_PER_WORD])
         for first in range(0, len(lanes), LANES_PER_WORD)

@@ -54,12 +54,12 @@ class ReportSettings:
 
     @property
     def kick_line(self) -> int:
-        """The kickout line, as a lane."""
+        """The kickout line, encoded as a lane like a score."""
         return self.kick_below + LOWEST_SCORE
 
 
 class ReportChange(NamedTuple):
-    """How the lanes of a report differ from those of the last accepted round.
+    """How the encoded scores (lanes) of a report differ from the last accepted round.
 
     `node_count` is the number of lanes that differ, `steps` the sum of their differences and
     `max_steps` the largest. `crosses_band` means that a node changes its band (`get_lane_band`).
@@ -72,7 +72,7 @@ class ReportChange(NamedTuple):
 
 
 def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
-    """Measure how lanes changed.
+    """Measure how the encoded scores (lanes) of nodes changed.
 
     A missing old lane counts as not selectable. `kick_line` is the kickout line as a lane
     (`ReportSettings.kick_line`).
@@ -102,15 +102,15 @@ def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of the period number `period`, as of its last block.
+    """The report for one period, as of the last block of the period.
 
-    `head_round` is the last round accepted up to the as-of block, so the report can only become
-    round `head_round + 1`. `prev` is the root of `head_round`, or zero if there is no such round
-    or it was struck. `root` is the root of all nodes in that round
-    (docs/reference/report-format.md#roots). `change` describes how the lanes differ from the lanes
-    of round `head_round`. A report that is not due is not signed. `change` and `is_due` are
-    excluded from comparisons and the fingerprint, because a database that lacks the leaves of that
-    round treats the report as due.
+    `period` is the number of the period. `head_round` is the last round accepted up to the as-of
+    block, so the report can only become round `head_round + 1`. `prev` is the root of
+    `head_round`, or zero if there is no such round or it was struck. `root` is the root of all
+    nodes in that round (docs/reference/report-format.md#roots). `change` describes how the lanes
+    differ from the lanes of round `head_round`. A report that is not due is not signed. `change`
+    and `is_due` are excluded from comparisons and the fingerprint, because a database that lacks
+    the leaves of that round treats the report as due.
     """
 
     period: int

@@ -28,7 +28,7 @@ class ReportHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleMoment:
-    """The newest folded block, and the last accepted round.
+    """The newest applied block, and the last accepted round.
 
     The next round must follow this round. `anchor_window` is the number of blocks below the head
     that the contract can still check.
@@ -117,7 +117,10 @@ def find_scheduled_report(
 def _is_submission_window_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
-    """Return whether all reports since the window's start that follow this round are known."""
+    """Return whether all reports of a submission window are known.
+
+    Only reports that follow this round are needed.
+    """
     return complete_from <= start or any(
         header.period >= complete_from and header.head_round < head_round for header in headers
     )

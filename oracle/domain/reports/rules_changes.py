@@ -122,13 +122,13 @@ def _is_scheduled_by(change: RulesChange, operation_id: Hash) -> bool:
 
 
 def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
-    """Return the changes that took effect, in the order in which they did."""
+    """Return the changes that took effect, oldest first."""
     effective_changes = [change for change in changes if change.set_by is not None]
     return sorted(effective_changes, key=lambda change: change.set_by.at if change.set_by else ())
 
 
 def get_rules_in_force(changes: RulesChanges) -> RulesChange | None:
-    """Return the rules change in force, which is the newest, or None if there is none.
+    """Return the newest rules change in force, or None if there is none.
 
     A change is in force once the contract emitted RulesSet.
     """

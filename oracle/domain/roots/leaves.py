@@ -182,7 +182,7 @@ class RoundSummary:
 
 
 def read_leaf_lane(encoded_leaf: bytes) -> int:
-    """Return the lane in an encoded node leaf, without decoding the other fields."""
+    """Return the encoded score (lane) in a node leaf, without decoding other fields."""
     return int.from_bytes(encoded_leaf[_LANE])
 
 
@@ -197,12 +197,12 @@ def is_kickout_due_in_leaf(encoded_leaf: bytes) -> bool:
 
 
 def extract_lanes(leaves: bytes) -> "array[int]":
-    """Return the lanes of encoded leaves, in the order of the leaves."""
+    """Return the encoded scores (lanes) in node leaves, in the order of the leaves."""
     return _decode_column(leaves, "H", _LANE_AT)
 
 
 def extract_seats(leaves: bytes) -> "array[int]":
-    """Return the seats of encoded leaves, in the order of the leaves."""
+    """Return the seat numbers in node leaves, in the order of the leaves."""
     return _decode_column(leaves, "I", _SEAT_AT)
 
 

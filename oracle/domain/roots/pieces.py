@@ -232,7 +232,7 @@ class PieceTree:
 
     @property
     def leaves(self) -> bytes:
-        """The encoded leaves, in the order of their seats."""
+        """The encoded leaves, in the order of their seat numbers."""
         return self._leaves
 
     def is_address_covered_by_leaf(self, index: int, address: bytes) -> bool:
@@ -368,7 +368,7 @@ def count_and_weigh_selectable_nodes(lanes: Sequence[int]) -> tuple[int, int]:
 def _build_word_tree(
     piece_index: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
-    """Build the Merkle subtree of the lane words of one piece."""
+    """Build the Merkle subtree of one piece's words of encoded scores (lanes)."""
     leaves = b"".join(
         encode_word_leaf(index, lane_word)
         for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece_index)

@@ -45,7 +45,7 @@ from oracle.domain.roots.pieces import (
 
 
 class RoundTree:
-    """The hashes and lanes of all nodes in the last round.
+    """The hashes and the encoded scores (lanes) of all nodes in the last round.
 
     The tree takes about 70 bytes per node. Each round updates the leaves that changed since the
     round before. The leaves themselves are kept only in `edits`, until they are taken from there.
@@ -71,7 +71,7 @@ class RoundTree:
 
     @property
     def lanes(self) -> "array[int]":
-        """The lanes of all nodes, by seat.
+        """The encoded scores (lanes) of all nodes, in the order of their seats.
 
         The caller must not change the lanes.
         """

@@ -284,7 +284,7 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
 
 
 def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
-    """Return when a node's exclusion ends if the node only recovers.
+    """Return when a node's exclusion ends by recovery alone.
 
     The reliability is given as of `since`. The result and `since` are block times in seconds.
     """
@@ -292,7 +292,7 @@ def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) 
 
 
 def _compute_healing_seconds(base_reliability: int, rules: Rules) -> int:
-    """Return the seconds in which reliability recovers to the exit threshold.
+    """Return the seconds until reliability recovers to the exit threshold.
 
     The recovery starts at the base.
     """

@@ -134,10 +134,7 @@ class EndpointStatus:
 
     @property
     def is_of_another_chain(self) -> bool:
-        """Whether the endpoint is quarantined and was never proven to be on the chain.
-
-        This is the configured chain.
-        """
+        """Whether the endpoint is quarantined and was never proven to be on the right chain."""
         is_quarantined = self.quarantine_reason is not None and not self.needs_readmission
         return is_quarantined and not self.was_proven
 
@@ -353,7 +350,7 @@ class Endpoint:
         self.client.close()
 
     def supports_method(self, method: str) -> bool:
-        """Return whether the endpoint supports a method, which is assumed at first.
+        """Return whether the endpoint supports a method, as far as known.
 
         The result is True until the endpoint reports otherwise.
         """

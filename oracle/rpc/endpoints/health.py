@@ -163,7 +163,7 @@ class CircuitBreaker:
         self._trial_until = 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Limit the wait after the last failure until a trial request.
+        """Limit how long to wait for a trial request after the last failure.
 
         The wait is at most `max_seconds`.
         """
@@ -344,7 +344,7 @@ class EndpointHealth:
             self.rate_limiter.record_throttling(error.retry_after)
 
     def supports_method(self, method: str) -> bool:
-        """Return whether the endpoint supports a method, which is assumed at first.
+        """Return whether the endpoint supports a method, as far as known.
 
         The result is True until the endpoint reports otherwise.
         """
@@ -381,7 +381,7 @@ class EndpointHealth:
         self.backoff.limit_wait(max_seconds)
 
     def reset_latency(self) -> None:
-        """Reset the latencies, which the next responses measure again."""
+        """Reset the latencies, so that the next responses measure them again."""
         self.latency_by_method.clear()
 
     def _check_method_allowed(self, method: str) -> None:

@@ -55,7 +55,7 @@ class RangeSizer:
         return self.limit < MAX_BLOCKS
 
     def limit_range(self, blocks: BlockRange, *, max_blocks: int) -> BlockRange:
-        """Return the first part of the range, as long as one request allows.
+        """Return the first part of the range that fits into one request.
 
         The part has at most `max_blocks` blocks.
         """
