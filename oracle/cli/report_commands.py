@@ -1,4 +1,4 @@
-"""Implements `report show`, `release`, `verify` and `diff`.
+"""Implements `report show`, `release`, `verify` and `diff`; `push` and `signers` are elsewhere.
 
 `show` recomputes the report of a period, and `verify` an accepted round, and both compare the
 result with the original. `diff` compares the leaves of a report with another reporter's leaves.

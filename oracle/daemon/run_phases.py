@@ -74,7 +74,7 @@ def wait_for_index(
     records: Records | None,
     retry: Callable[[Callable[[], ChainSource]], ChainSource] | None = None,
 ) -> Index | None:
-    """Open the index and wait until an endpoint answers, or return None if stopped first.
+    """Open the index and wait until an endpoint answers, or return None if `stop` is set.
 
     `records` is None if the database is empty. Its tables are then created as soon as an endpoint
     has proven to serve the configured chain. `retry` repeats a request until an endpoint answers.
@@ -111,7 +111,7 @@ def acquire_lease_or_wait(
     *,
     is_standby: bool,
 ) -> int | None:
-    """Acquire the lease and return its epoch, or return None if stopped first.
+    """Acquire the lease and return its epoch, or return None if `stop` is set first.
 
     A standby checks the contract and then waits until the leader has ended. Any other process
     waits for the lease to expire, and only if the holder may have ended already.
@@ -355,7 +355,7 @@ def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[st
 
 @contextmanager
 def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
-    """Run the index job at each new head from the websocket, if one is configured."""
+    """Run the index job at each new head from `[chain] websocket`, if one is configured."""
     websocket_url = index.config.chain.websocket
     if websocket_url is None:
         yield
@@ -380,7 +380,7 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
 
 def get_verified_final_cursor(index: Index, senders: Senders) -> Cursor | None:
-    """Return the last folded block after checking the outcome of `run --once`.
+    """Return the last folded block after checking that the result of `run --once` is final.
 
     Raises:
         FatalError: the index is halted, or contains blocks that are not verified.

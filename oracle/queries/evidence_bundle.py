@@ -270,7 +270,8 @@ def _load_events(
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
     """Load all events of the task groups that `entries` belong to, with their logs.
 
-    Events after `last_block` are left out, because they change no score of the round.
+    The events are in order. Events after `last_block` are left out, because they change no score
+    of the round.
     """
     results = uow.results.list_closed_at([entry.at for entry in entries])
     task_keys = {entry.task for entry in entries}

@@ -237,7 +237,10 @@ def _count_due_kickouts(uow: UnitOfWork) -> int:
 
 
 def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]:
-    """Return the number and age of the last accepted round, or 0 and None if there is none."""
+    """Return the number and the age in seconds of the last accepted round.
+
+    The result is 0 and None if no round was accepted.
+    """
     newest_rounds = uow.rounds.list_accepted(1)
     if not newest_rounds or now is None:
         return 0, None

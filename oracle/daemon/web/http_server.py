@@ -199,7 +199,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=[])
 
     def mark_request_complete(self, connection: PendingConnection) -> bool:
-        """Record a complete request, and return whether it may be handled."""
+        """Record a complete request; return False if too many are being handled already."""
         self._acceptor.remove_pending_connection(connection)
         self._idle_connections.remove_connection(connection)
         if (

@@ -128,7 +128,7 @@ def load_newest_events(
 ) -> tuple[list[NumberedEvent], EventCursor]:
     """Return the newest events since a block time, and the cursor after them.
 
-    At most `limit` events are returned.
+    At most `limit` events are returned. `since` is the block time in seconds.
     """
     uow = snapshot.uow
     cursor = EventCursor(uow.reorgs.count(), uow.halts.count_halt_changes(), since, delivered=0)

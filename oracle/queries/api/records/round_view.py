@@ -1,4 +1,4 @@
-"""The rounds that the oracle contract accepted, and which of them each signer signed.
+"""The rounds that the oracle contract accepted, and which of the newest each signer signed.
 
 A push carries no more signatures than the quorum needs, so a signer that is missing on chain may
 still have signed. Signed statements that this reporter received therefore count as well.
