@@ -1,1 +1,4 @@
-"""A local network for development and demos. Only the command line imports this package."""
+"""A local network for development and demos.
+
+Only the command line imports this package.
+"""

@@ -1,4 +1,4 @@
-"""Runs Anvil, a local EVM chain that mines blocks on request, with given timestamps.
+"""Runs Anvil, a local EVM chain that mines blocks on request at given times.
 
 Anvil writes nothing to disk. It keeps enough history for every reorg and every old state that the
 demo requests.
@@ -71,7 +71,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
 
 
 def _wait_for_url(process: "subprocess.Popen[str]", port: int) -> str:
-    """Wait for Anvil's "Listening on" line, and return the URL that it contains."""
+    """Wait for Anvil's "Listening on" line, and return the URL in it."""
     last_line = "no output"
     for line in process.stdout or ():
         if line.startswith(_LISTENING_PREFIX):
@@ -110,11 +110,11 @@ class LocalChain:
         self._session.close()
 
     def make_request(self, method: str, *params: Any) -> Any:  # noqa: ANN401 - JSON has no narrower type
-        """Return the result of one JSON-RPC call."""
+        """Send a JSON-RPC call, and return its result."""
         return self.make_batch_request([(method, *params)])[0]
 
     def make_batch_request(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the results of a batch of JSON-RPC calls, in the order of the calls.
+        """Send a batch of JSON-RPC calls, and return the results in the same order.
 
         Raises:
             FatalError: the chain rejects a call; the message names the method and the reason.
@@ -131,7 +131,7 @@ class LocalChain:
         return [response["result"] for response in responses]
 
     def mine(self, timestamp: int, transactions: Sequence[dict[str, str]] = ()) -> list[str]:
-        """Mine one block with the transactions, and return their hashes.
+        """Mine a block with these transactions, and return their hashes.
 
         Transactions that are already in Anvil's pool are mined as well. A transaction that pays a
         higher fee comes first; transactions with equal fees keep the order in which they were
@@ -148,7 +148,7 @@ class LocalChain:
     def mine_and_check_receipts(
         self, timestamp: int, transactions: Sequence[dict[str, str]]
     ) -> list[dict[str, Any]]:
-        """Mine one block with transactions that must succeed, and return their receipts.
+        """Mine a block with transactions that must succeed, and return their receipts.
 
         Raises:
             FatalError: a transaction failed.
@@ -206,7 +206,7 @@ _port_counter = itertools.count()
 
 
 def find_free_port() -> int:
-    """Return a free port outside the system's range of ephemeral ports.
+    """Find a free port outside the system's range of ephemeral ports.
 
     Raises:
         FatalError: every port is in use.

@@ -1,4 +1,4 @@
-"""Runs a local network for development, with chain, contracts, keys, configuration and traffic."""
+"""Runs a local network for development, from chain and contracts to traffic."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ PrintLine = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class LocalNetworkOptions:
-    """Options of a local network.
+    """The options of a local network.
 
     `chaos_seed` is the seed of the faulty endpoints, or None for no such endpoints. `stop` is set
     when the network must end. `on_ready` is called once with all addresses, as soon as a daemon
@@ -99,7 +99,10 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
 def _serve_daemon_endpoints(
     url: str, chaos_seed: int | None, print_line: PrintLine
 ) -> Iterator[list[str]]:
-    """Yield the endpoint URLs for the daemon, and finally print how often each fault began."""
+    """Yield the endpoint URLs for the daemon.
+
+    At the end, print how often each fault began.
+    """
     if chaos_seed is None:
         yield [url]
         return
@@ -129,7 +132,10 @@ def _build_fault_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
 
 
 def _mine_until_stopped(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
-    """Mine a block with traffic every `block_seconds` of wall time until `stop` is set."""
+    """Mine a block with traffic every `block_seconds` until `stop` is set.
+
+    The seconds are wall time.
+    """
     traffic = DemoTraffic(stage, _SEED)
     next_block_at = time.monotonic()
     while not options.stop.is_set():

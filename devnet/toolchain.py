@@ -1,4 +1,4 @@
-"""Finds or installs Anvil, the local EVM chain that the demo runs.
+"""Finds or installs Anvil, the local EVM chain of the demo.
 
 Anvil is looked up beside the package (in a checkout) and in the user's cache. If it is missing,
 npm installs it into the cache from the shipped lock file.
@@ -27,7 +27,7 @@ _ARCHITECTURE_BY_MACHINE = {
 
 
 def find_or_install_anvil() -> Path:
-    """Return the path of Anvil's binary, and install the binary if it is missing.
+    """Return the path of Anvil's binary, installing it if it is missing.
 
     Raises:
         InputError: npm is missing or cannot install the package; the message suggests a remedy.
@@ -66,7 +66,7 @@ def _get_cache_folder() -> Path:
 
 
 def _install_anvil(folder: Path) -> None:
-    """Install Anvil into a temporary folder, and rename that folder to `folder`.
+    """Install Anvil into a temporary folder, then rename the folder to `folder`.
 
     npm uses the lock file if it covers this platform, and otherwise the package's name and
     version. Because of the rename, a partial installation is never used.

@@ -1,1 +1,1 @@
-"""Commands of the demonstrations, one module per kind of network."""
+"""Commands of the demonstrations, with one module per kind of network."""

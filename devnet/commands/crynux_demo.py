@@ -1,4 +1,4 @@
-"""Implements `demo --network`, which runs the demo on stand-ins for Crynux's contracts."""
+"""Implements `demo --network`, which runs the demo with stand-ins for Crynux's contracts."""
 
 import typer
 from rich.console import Console

@@ -1,4 +1,4 @@
-"""Defines the commands `demo` and `devnet`, which run the complete oracle on a local chain."""
+"""Defines the commands `demo` and `devnet`, which run the whole oracle on a local chain."""
 
 import json
 import signal
@@ -159,7 +159,7 @@ def _print_daemon_diagnostics(configuration: Path) -> None:
 
 
 def _resolve_demo_system(name: str, network: str) -> DemoSystem:
-    """Return the demo system that `--system` names, if the network supports it.
+    """Return the demo system that `--system` names, after checking the network.
 
     The stand-ins of Crynux's contracts support only their own system.
     """
@@ -176,7 +176,7 @@ def _resolve_demo_system(name: str, network: str) -> DemoSystem:
 
 @contextmanager
 def _report_interruption(stop: StopSignal, cleanup_text: str) -> Iterator[None]:
-    """If a signal ends the context, print what was deleted and what remains."""
+    """Print what was deleted and what remains, if a signal ends the context."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Prints the verdict of the demo, which compares proven scores with a replay of the chain."""
+"""Prints the verdict of the demo, after comparing proven scores with a replay of the chain."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _QOS_UNITS = 10_000
 
 
 def explain_node_score(configuration: Path, node: Address) -> str:
-    """Return the explanation of a node's score as `qos-oracle explain` prints it.
+    """Explain a node's score, as `qos-oracle explain` does.
 
     The explanation is as of the last block that the daemon has processed.
     """
@@ -37,7 +37,10 @@ def explain_node_score(configuration: Path, node: Address) -> str:
 
 
 def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
-    """Print the verdict as text; `reason` explains the score of the kicked-out node."""
+    """Print the verdict of the demo as text.
+
+    `reason` explains the score of the kicked-out node.
+    """
     console.print(
         "The proof of each node, verified on chain, and a replay of the chain's logs", style="bold"
     )

@@ -1,4 +1,4 @@
-"""Implements `demo --network crynux-relay`, which runs on a stand-in for the relay."""
+"""Implements `demo --network crynux-relay`, which runs with a stand-in for the relay."""
 
 import typer
 from rich.console import Console

@@ -1,4 +1,4 @@
-"""Reads all events of a chain with third-party contracts, independently of the daemon.
+"""Reads all events from a chain with third-party contracts, without using the daemon.
 
 The module runs as a separate process, `python -m devnet.crynux.chain_reading URL PROFILE
 CONTRACTS`. CONTRACTS is a JSON object of names and addresses. The process prints events as JSON
@@ -80,7 +80,7 @@ def _parse_call(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the events; return 1 with a one-line message if they cannot be read."""
+    """Print the events, or return 1 with a one-line message if they cannot be read."""
     url, profile, contracts = arguments
     chain = LocalChain(url)
     try:

@@ -37,7 +37,7 @@ _WORD_HEX_DIGITS = 64
 
 @dataclass(slots=True)
 class CommitAssignment:
-    """The part of one node in a task.
+    """A node's part in a task.
 
     `committed_at` and `disclosed_at` are block numbers, or None until the event. `commit_due_at`
     is the block in which the node will commit, or None if the node never commits.
@@ -56,7 +56,10 @@ class CommitAssignment:
 
 @dataclass(slots=True)
 class CommitJob:
-    """One task; `task_number` is its number in the contract, counted from 1."""
+    """A task.
+
+    `task_number` is its number in the contract, counted from 1.
+    """
 
     task_number: int
     started_at: int | None = None
@@ -77,7 +80,10 @@ class CommitJob:
 
 
 class CommitTraffic:
-    """Generates one task after another; the same seed produces the same tasks and answers."""
+    """Generates one task after another.
+
+    The same seed produces the same tasks and answers.
+    """
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
@@ -104,7 +110,7 @@ class CommitTraffic:
         return not self._list_open_jobs()
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
-        """Return the transactions of the nodes and the creator for the block after `head`."""
+        """Build the transactions of the nodes and the creator for the block after `head`."""
         self._process_new_logs(head)
         next_block_number = head + 1
         transactions = [
@@ -119,7 +125,7 @@ class CommitTraffic:
         return [job for job in self.jobs if not job.has_ended]
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs to which node each task was assigned."""
+        """Find out from the chain's logs to which node each task was assigned."""
         if head <= self._last_read_block:
             return
         log_filter = {
@@ -169,7 +175,10 @@ class CommitTraffic:
         )
 
     def _build_disclosures(self, block_number: int) -> Iterator[Transaction]:
-        """Yield disclosures. All nodes here are honest, so the three results are equal."""
+        """Yield the disclosures that are due.
+
+        All nodes are honest, so the three results are equal.
+        """
         for job in self._list_open_jobs():
             if not job.is_fully_committed:
                 continue
@@ -187,7 +196,10 @@ class CommitTraffic:
                     )
 
     def _build_upload_reports(self) -> Iterator[Transaction]:
-        """Yield the first discloser's upload report, one block after the last disclosure."""
+        """Yield the upload report of the first node that disclosed.
+
+        It is sent one block after the last disclosure.
+        """
         for job in self._list_open_jobs():
             disclosed_assignments = [
                 disclosed_assignment

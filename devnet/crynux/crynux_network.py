@@ -1,7 +1,7 @@
-"""Deploys stand-ins for two generations of Crynux's contracts, where the demo nodes join.
+"""Deploys stand-ins for two generations of Crynux's contracts, and lets nodes join.
 
-A node that joins a VSSTask network must prove that it owns the key of its account, so keys are
-derived from the mnemonic of Anvil's accounts.
+The nodes are those of the demo. A node that joins a VSSTask network must prove that it owns the
+key of its account, so keys are derived from the mnemonic of Anvil's accounts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 
 @cache
 def derive_public_key(account_index: int) -> bytes:
-    """Return the 64-byte public key of the account with this index, counted from 0."""
+    """Derive the 64-byte public key of the account with this index, counted from 0."""
     # Call this before importing eth_account, because it handles the side effects of that import.
     import_eth_account()
     from eth_account.hdaccount import (  # noqa: PLC0415  it takes half a second
@@ -77,13 +77,13 @@ class CrynuxNetwork:
         return {name: address for name, address in self.contracts.items() if name != "QOS"}
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address itself if no demo node has it."""
+        """Return the name of a demo node, or the address of any other node."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     def build_transaction(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
-        """Return a transaction in which `sender` calls a function of a contract."""
+        """Build a transaction from `sender` that calls a function of a contract."""
         calldata = encode_call(self.artifacts[contract], function_name, *arguments)
         contract_address = self.contracts[contract]
         return {
@@ -149,7 +149,7 @@ def _deploy_contracts(
     accounts: Sequence[Address],
     generation: tuple[str, dict[str, str], tuple[int, int], tuple[int, ...]],
 ) -> CrynuxNetwork:
-    """Deploy the QOS, node and task contracts, in this order, and link them."""
+    """Deploy and link the QOS, node and task contracts, in this order."""
     profile, artifacts, qos_numbers, task_numbers = generation
     owner, _, relay = accounts[:_FIXED_ACCOUNTS]
     (node_name, node), (task_name, task) = artifacts.items()

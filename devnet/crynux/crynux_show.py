@@ -1,4 +1,4 @@
-"""Runs the demo on a third-party network, with its contracts, nodes, daemon and verdict.
+"""Runs the demo on a third-party network from its contracts to the verdict.
 
 `reporting_end` deploys the oracle contract, and `kickout_end` checks the kickout.
 """
@@ -52,7 +52,10 @@ OMITTED_SECTIONS = ("dispatch", "oracle")
 
 
 class CrynuxTraffic(Protocol):
-    """Simulates the participants of a network. No new task is ordered while `is_paused` is set."""
+    """Simulates the participants of a network.
+
+    No new task is ordered while `is_paused` is set.
+    """
 
     is_paused: bool
 
@@ -67,13 +70,16 @@ class CrynuxTraffic(Protocol):
         ...
 
     def build_next_transactions(self, head: int) -> list[dict[str, str]]:
-        """Return all transactions of the participants for the block after `head`."""
+        """Build all transactions of the participants for the block after `head`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CrynuxSummary:
-    """The results of the demo; an empty `faults` means that all checks passed."""
+    """The results of the demo.
+
+    An empty `faults` means that all checks passed.
+    """
 
     profile: str
     blocks: int
@@ -93,7 +99,10 @@ class CrynuxSummary:
 
 
 class CrynuxShow:
-    """A running demo; call `run_until_kickout` once, then `wait_and_verify_scores`."""
+    """A running demo.
+
+    Call `run_until_kickout` once, then `wait_and_verify_scores`.
+    """
 
     def __init__(
         self,
@@ -103,7 +112,10 @@ class CrynuxShow:
         api_url: str,
         reporting: ReportingSetup | None = None,
     ) -> None:
-        """Create the demo. The proofs of the nodes are fetched from the HTTP API at `api_url`."""
+        """Create the demo.
+
+        The proofs of nodes are fetched from the HTTP API at `api_url`.
+        """
         self._network = network
         self._traffic = traffic
         self._loop = loop
@@ -111,9 +123,10 @@ class CrynuxShow:
         self._reporting = reporting
 
     def run_until_kickout(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
-        """Mine blocks until the hopeless node is kicked out, at most `options.waves` waves.
+        """Mine blocks until the hopeless node is kicked out.
 
-        If the daemon does not report scores, the demo ends once the kickout is due.
+        At most `options.waves` waves of tasks are run. If the daemon does not report scores, the
+        demo ends once the kickout is due.
         """
         while not self._has_reached_kickout() and self._traffic.wave < options.waves:
             refused_nodes = self._list_nodes_with_refused_kickout()
@@ -131,7 +144,7 @@ class CrynuxShow:
     def wait_and_verify_scores(
         self, daemon_process: DemoDaemon, options: DemoOptions
     ) -> CrynuxSummary:
-        """Wait until the daemon has caught up, and compare its scores with a chain replay."""
+        """Wait for the daemon to catch up, then compare its scores with a replay of the chain."""
         loop = self._loop
         for _ in range(_MAX_CATCH_UP_BLOCKS):
             loop.mine_next_block((), daemon_process, options.block_seconds)
@@ -164,7 +177,7 @@ class CrynuxShow:
         return CrynuxSummary(profile, loop.head, len(lines), nodes, kickout_transactions, faults)
 
     def _verify_proof(self, node: Address) -> bool | None:
-        """Verify the proof of a node in the last round on chain, and return the result.
+        """Verify a node's proof in the last round on chain, and return the result.
 
         The result is None if the daemon publishes no reports.
         """
@@ -181,7 +194,7 @@ class CrynuxShow:
         self._loop.run_until_stopped(daemon_process, self._traffic.build_next_transactions)
 
     def _list_kickout_faults(self, nodes: Sequence[NodeComparison]) -> list[str]:
-        """Return one line for each fault in the kickout of the hopeless node."""
+        """List the faults in the kickout of the hopeless node, one per line."""
         if self._reporting is not None:
             return fetch_kickout_result(self._network, self._hopeless_address).list_faults(
                 HOPELESS.name
@@ -207,7 +220,7 @@ class CrynuxShow:
         return self._hopeless_address in kicked_out_addresses
 
     def _list_nodes_with_refused_kickout(self) -> list[Address]:
-        """Return the nodes that the oracle expelled but the network refused to remove."""
+        """Return the nodes that the oracle expelled but the network did not remove."""
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
         return [kick.node for kick in kicks if kick.state is KickState.REFUSED]
@@ -217,7 +230,7 @@ class CrynuxShow:
 def start_crynux_demo(
     screen: Screen, profile: str, options: DemoOptions
 ) -> Iterator[tuple[CrynuxShow, DemoDaemon, dict[str, str]]]:
-    """Start chain, contracts, database and daemon; stop and delete all of them afterwards.
+    """Start chain, contracts, database and daemon, and remove all of them afterwards.
 
     Raises:
         InputError: the network is unknown, a port is in use, or the chain cannot be installed.
@@ -273,7 +286,7 @@ def start_crynux_demo(
 def write_crynux_configuration(
     path: Path, network: CrynuxNetwork, reporting: ReportingSetup | None
 ) -> None:
-    """Write the configuration of a daemon that keeps its files in the folder of `path`."""
+    """Write the configuration of a daemon whose files are in the folder of `path`."""
     settings = build_settings(network, path.parent)
     if reporting is None:
         write_configuration(path, settings, OMITTED_SECTIONS)
@@ -284,12 +297,18 @@ def write_crynux_configuration(
 
 
 def create_traffic(network: CrynuxNetwork, seed: int) -> CrynuxTraffic:
-    """Return the traffic of a network; the same seed produces the same traffic."""
+    """Create the traffic of a network.
+
+    The same seed produces the same traffic.
+    """
     return VssTraffic(network, seed) if network.profile == VSS else CommitTraffic(network, seed)
 
 
 def build_settings(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
-    """Return the settings of a daemon with its files in `folder` that sends no transactions."""
+    """Build the settings of a daemon that sends no transactions.
+
+    Its files are in `folder`.
+    """
     rule_set_name = get_rule_set_name(network.profile)
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},

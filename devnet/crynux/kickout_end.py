@@ -1,4 +1,4 @@
-"""Deploys a kickout adapter on a third-party network, and reads the result of a kickout."""
+"""Deploys a kickout adapter on a third-party network, and reads how a kickout ended."""
 
 from dataclasses import dataclass
 
@@ -19,13 +19,16 @@ _KICKED_OUT_EVENT = "NodeKickedOut"
 
 @dataclass(frozen=True, slots=True)
 class NetworkKickoutResult:
-    """The kickout transactions of a node, and the part of its stake that is still held, in wei."""
+    """The transactions of a node's kickout, and the stake that is still held.
+
+    The stake is in wei.
+    """
 
     transactions: tuple[str, ...]
     stake: int
 
     def list_faults(self, name: str) -> list[str]:
-        """Return one line for each part of the kickout that is missing."""
+        """List the missing parts of the kickout, one per line."""
         faults = []
         if not self.transactions:
             faults.append(f"the network emitted no {_KICKED_OUT_EVENT} event for {name}")
@@ -35,7 +38,7 @@ class NetworkKickoutResult:
 
 
 def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -> Address:
-    """Deploy the profile's adapter for an oracle contract, and grant it the network's role.
+    """Deploy the profile's adapter for an oracle contract, and grant it a role in the network.
 
     Raises:
         FatalError: the profile has no adapter.
@@ -57,7 +60,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
 
 
 def fetch_kickout_result(network: CrynuxNetwork, node: Address) -> NetworkKickoutResult:
-    """Return the kickout of a node as the network's contracts recorded it."""
+    """Fetch the kickout of a node that the network's contracts have recorded."""
     log_filter = {
         "address": network.contracts["Node"],
         "fromBlock": "0x0",

@@ -1,4 +1,4 @@
-"""Deploys the oracle contract on a third-party network, with the keys and settings for reports."""
+"""Deploys the oracle contract on a third-party network, with keys and settings for reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class ReportingSetup:
     keys: Mapping[str, DemoKey]
 
     def build_settings(self, folder: Path) -> dict[str, dict[str, object]]:
-        """Return the additional settings of a daemon that publishes reports."""
+        """Build the additional settings of a daemon that publishes reports."""
         return {
             "oracle": {"address": self.oracle, "evidence_folder": folder / "evidence"},
             "keys": {
@@ -51,7 +51,10 @@ class ReportingSetup:
         }
 
     def build_retry_transaction(self, sender: Address, node: Address) -> dict[str, str]:
-        """Return the transaction that retries a kickout; any account may send it."""
+        """Build a transaction that retries a kickout.
+
+        Any account may send it.
+        """
         calldata = encode_retry_kick_call(node)
         return {"from": sender, "to": self.oracle, "data": calldata, "gas": _GAS}
 
@@ -95,9 +98,9 @@ def deploy_oracle_and_adapter(
 def _build_oracle_setup(
     network: CrynuxNetwork, rules: Rules, signer: Address, target: Address
 ) -> OracleSetup:
-    """Return an oracle setup with one signer, no timelock, and at most three kickouts in a row.
+    """Build an oracle setup with one signer and no timelock.
 
-    One more kickout is allowed every minute.
+    At most three kickouts in a row are allowed. One more kickout is allowed every minute.
     """
     kick_target = find_default_kick_target(network.profile)
     if kick_target is None:

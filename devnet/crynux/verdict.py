@@ -1,4 +1,4 @@
-"""Compares the daemon's view of a third-party network with an independent reading of the chain."""
+"""Compares the daemon's view of a third-party network with another reading of its chain."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def get_rule_set_name(profile: str) -> str:
 def compare_nodes_with_replay(
     network: CrynuxNetwork, lines: list[str], configuration: Path
 ) -> list[NodeComparison]:
-    """Compare the daemon's values for each node with a replay of the events in `lines`.
+    """Compare the daemon's values of each node with a replay of the events in `lines`.
 
     Raises:
         FatalError: the daemon's command or the replay fails.
@@ -88,7 +88,7 @@ def _compare_node(
 
 
 def fetch_event_lines(network: CrynuxNetwork) -> list[str]:
-    """Return the events of the whole chain as JSON lines, fetched by a separate process."""
+    """Fetch the events of the whole chain as JSON lines in a separate process."""
     contracts = json.dumps(network.profile_contracts)
     module = "devnet.crynux.chain_reading"
     output = _run_python(["-m", module, network.chain.url, network.profile, contracts])
@@ -96,7 +96,7 @@ def fetch_event_lines(network: CrynuxNetwork) -> list[str]:
 
 
 def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
-    """Return the rows that `qos-oracle replay` prints as of `block_time`, by node address."""
+    """Return the rows that `qos-oracle replay` prints for `block_time`, by node address."""
     rule_set_name = get_rule_set_name(profile)
     changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rule_set_name].items()]
     events_text = "\n".join(lines) + "\n"
@@ -118,7 +118,7 @@ def _run_oracle(*arguments: str, stdin_text: str = "") -> str:
 
 
 def _run_python(arguments: list[str], stdin_text: str = "") -> str:
-    """Run a Python process and return its output.
+    """Run a Python process, and return its output.
 
     Raises:
         FatalError: the process failed; the message is the last line of its output.

@@ -1,4 +1,4 @@
-"""Simulates the participants of a VSSTask network, who run waves of three-task groups.
+"""Simulates the participants of a VSSTask network, who run groups of three tasks in waves.
 
 A creator orders and validates the tasks, the contract draws the nodes, the nodes answer, and the
 relay reports that parameters and results were uploaded. Each account acts as soon as the chain's
@@ -53,17 +53,17 @@ class VssJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether a node has started the task and has neither answered nor aborted it."""
+        """Whether a node has started the task, but neither answered nor aborted it."""
         has_ended = self.answered_at is not None or self.aborted_at is not None
         return self.started_at is not None and not has_ended
 
 
 @dataclass(slots=True)
 class VssGroup:
-    """The tasks of one group; `creator_index` is an index into the network's creators.
+    """The tasks of a group.
 
-    `validated_at` is the block in which the results were compared; `is_uploaded` is set once the
-    result was uploaded.
+    `creator_index` is an index into the network's creators. `validated_at` is the block in which
+    the results were compared; `is_uploaded` is set once the result was uploaded.
     """
 
     guid: bytes
@@ -78,7 +78,10 @@ class VssGroup:
 
     @property
     def has_aborted_member(self) -> bool:
-        """Whether a task was aborted after its start, so that the group cannot be compared."""
+        """Whether a task was aborted after its start.
+
+        The group can then not be compared.
+        """
         return any(job.aborted_at is not None for job in self.jobs)
 
     @property
@@ -87,7 +90,10 @@ class VssGroup:
 
 
 class VssTraffic:
-    """Generates one wave after another; the same seed produces the same tasks and answers."""
+    """Generates one wave of tasks after another.
+
+    The same seed produces the same tasks and answers.
+    """
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
@@ -108,7 +114,7 @@ class VssTraffic:
         self.is_paused = False
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
-        """Return all transactions for the block after `head`."""
+        """Build all transactions for the block after `head`."""
         self._process_new_logs(head)
         next_block_number = head + 1
         transactions = [
@@ -137,7 +143,10 @@ class VssTraffic:
         return ((group, job) for group in self._list_open_groups() for job in group.jobs)
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs which node got each task and which nodes were kicked out."""
+        """Find out from the chain's logs which node got each task.
+
+        Nodes that were kicked out are found as well.
+        """
         if head <= self._last_read_block:
             return
         network = self._network
@@ -172,7 +181,10 @@ class VssTraffic:
                 yield self._build_relay_transaction("reportTaskParametersUploaded", job)
 
     def _build_answers(self, block_number: int) -> Iterator[Transaction]:
-        """Yield answers. All nodes here are honest, so the results of a group are equal."""
+        """Yield the answers that are due.
+
+        All nodes are honest, so the results of a group are equal.
+        """
         for group, job in self._iter_open_jobs():
             if not job.is_running or job.node is None or job.answer_due_at is None:
                 continue
@@ -185,7 +197,10 @@ class VssTraffic:
                 )
 
     def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
-        """Yield aborts of overdue tasks whose node is silent or whose group cannot be compared."""
+        """Yield aborts of overdue tasks.
+
+        Their node is silent, or their group cannot be compared.
+        """
         for group, job in self._iter_open_jobs():
             if job.started_at is None or job.aborted_at is not None or group.is_fully_answered:
                 continue
@@ -214,14 +229,14 @@ class VssTraffic:
                 )
 
     def _build_result_upload_reports(self) -> Iterator[Transaction]:
-        """Yield the relay's reports that the results of validated groups were uploaded."""
+        """Yield reports of the relay that the results of validated groups were uploaded."""
         for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True
                 yield self._build_relay_transaction("reportTaskResultUploaded", group.jobs[0])
 
     def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
-        """Yield the pauses and resumptions of nodes that are away for some waves."""
+        """Yield the pauses and resumptions of nodes that are away during some waves."""
         for node in DEMO_NODES:
             node_address = self._network.nodes[node.name]
             if node.name in self.kicked_out_names:

@@ -55,7 +55,7 @@ class BlockLoop:
     def mine_next_block(
         self, transactions: Sequence[dict[str, str]], daemon_process: DemoDaemon, seconds: float
     ) -> None:
-        """Mine one block, and wait `seconds` of wall time, or longer if the daemon is behind.
+        """Mine a block, and wait at least `seconds` of wall time for the daemon.
 
         Raises:
             FatalError: the daemon has ended, or the user has stopped the demo.
@@ -65,7 +65,7 @@ class BlockLoop:
         raise_if_stopped(self._stop)
 
     def list_nodes_due_for_kickout(self) -> tuple[Address, ...]:
-        """Return the nodes whose kickout is due according to the daemon's database."""
+        """Return the nodes whose kickout is due, according to the daemon's database."""
         return self._snapshot_reader.list_nodes_due_for_kickout()
 
     def run_until_stopped(

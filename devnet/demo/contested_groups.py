@@ -1,4 +1,4 @@
-"""The demo's task groups, and its contests about groups with a lying node."""
+"""The demo's groups of tasks, and the contests about groups with a lying node."""
 
 import hashlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from oracle.domain.ids import Address, GroupKey, Hash
 
 @dataclass(slots=True)
 class DemoTask:
-    """One task of a wave.
+    """A task in a wave of the demo.
 
     `result` is the hash that honest nodes compute. `group` is the contract's key of the group, or
     None without a group. `started_at` is the block of the start, or None before the start.
@@ -52,7 +52,7 @@ class DemoTask:
 
 @dataclass(slots=True)
 class DemoGroup:
-    """The tasks of one validation group.
+    """The tasks of a validation group.
 
     `id` is the creator's id of the group, or the contract's key if the dispatcher is the creator.
     """
@@ -74,7 +74,7 @@ class DemoGroup:
 
 
 class ContestTracker:
-    """Tracks each group with a wrong answer until the contest about the group is settled.
+    """Tracks each group with a wrong answer until its contest is settled.
 
     The nodes settle contests as real nodes would. A member whose stake is held knows the result,
     and calls `settleContest` after the second group was compared.
@@ -90,7 +90,7 @@ class ContestTracker:
 
     @property
     def has_open_contests(self) -> bool:
-        """Whether a contest waits for its second group, or for its settlement."""
+        """Whether a contest waits for its second group or for its settlement."""
         return bool(self._group_by_contest or self._group_by_second_group or self._decided_groups)
 
     def add_contested_group(self, group: DemoGroup) -> None:
@@ -100,7 +100,7 @@ class ContestTracker:
             self._group_by_contest[group_key] = group
 
     def link_second_group(self, contested_key: bytes, second_group_key: bytes) -> bytes | None:
-        """Record a contest's second group, and return the result that its honest nodes compute.
+        """Record the second group of a contest, and return the result of its honest nodes.
 
         Return None if there is no open contest about the group `contested_key`.
         """
@@ -111,12 +111,12 @@ class ContestTracker:
         return group.tasks[0].result
 
     def mark_contest_decided(self, group_key: bytes) -> None:
-        """If `group_key` is the second group of a contest, mark the contest as decided."""
+        """Mark a contest as decided if `group_key` is its second group."""
         if group_key in self._group_by_second_group:
             self._decided_groups.append(self._group_by_second_group.pop(group_key))
 
     def build_settlements(self) -> Iterator[dict[str, str]]:
-        """Yield one settling transaction for each decided contest."""
+        """Yield a transaction that settles each decided contest."""
         while self._decided_groups:
             yield self._build_settlement(self._decided_groups.pop())
 

@@ -1,4 +1,4 @@
-"""Runs the real daemon in a separate process, and serves web pages from its database."""
+"""Runs the real daemon in another process, and serves web pages from its database."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _STOP_TIMEOUT_SECONDS = 60
 
 
 class DemoDaemon:
-    """A running process `qos-oracle run`; its log lines go to a file."""
+    """A running process of `qos-oracle run` that writes its log lines to a file."""
 
     def __init__(self, command: Sequence[str], configuration: Path, log_path: Path) -> None:
         self._command = command
@@ -41,7 +41,7 @@ class DemoDaemon:
             )
 
     def restart(self, settings: Mapping[str, str]) -> None:
-        """Stop the daemon and start it with additional environment variables.
+        """Stop the daemon, and start it with additional environment variables.
 
         Raises:
             FatalError: the daemon does not stop in time.
@@ -56,14 +56,14 @@ class DemoDaemon:
         self._process.wait()
 
     def raise_if_ended(self) -> None:
-        """Raise FatalError with the last log line if the daemon has ended unexpectedly."""
+        """Raise FatalError with the last log line if the daemon ended unexpectedly."""
         if (exit_code := self._process.poll()) is not None:
             log_lines = self._log_path.read_text("utf-8", "replace").strip().splitlines()
             last_line = log_lines[-1] if log_lines else "no output"
             raise FatalError(f"the daemon ended with exit code {exit_code}: {last_line}")
 
     def stop(self) -> int:
-        """Stop the daemon with SIGTERM, as systemd does, and return its exit code.
+        """Stop the daemon by SIGTERM, as systemd does, and return its exit code.
 
         Raises:
             FatalError: the daemon did not end in time and was killed.
@@ -91,7 +91,10 @@ def run_daemon(
     program: Sequence[str] = PROGRAM,
     run_options: Sequence[str] = SENDING_OPTIONS,
 ) -> Iterator[DemoDaemon]:
-    """Run the daemon with a configuration. Without `run_options` it only indexes and scores."""
+    """Run the daemon with a configuration.
+
+    Without `run_options` it only indexes and scores.
+    """
     command = [*program, "run", "--config", str(configuration), *run_options]
     daemon_process = DemoDaemon(command, configuration, log_path)
     try:
@@ -106,9 +109,10 @@ SettingsBySection = Mapping[str, Mapping[str, object]]
 def write_configuration(
     path: Path, settings: SettingsBySection, omitted_sections: Collection[str] = ()
 ) -> None:
-    """Write the settings of `config/demo.toml`, overridden by `settings`, to `path`.
+    """Write the settings of `config/demo.toml` to `path`, with some of them overridden.
 
-    The file does not contain the sections `omitted_sections`.
+    `settings` contains the overriding settings. The file does not contain the sections
+    `omitted_sections`.
     """
     shipped_settings = {
         name: keys for name, keys in read_demo_settings().items() if name not in omitted_sections
@@ -126,7 +130,7 @@ def write_configuration(
 
 
 def read_demo_settings() -> SettingsBySection:
-    """Return the settings of the shipped demo configuration."""
+    """Read the settings of the demo configuration that is shipped."""
     settings: SettingsBySection = tomllib.loads(
         find_shipped_path("config/demo.toml").read_text("utf-8")
     )
@@ -150,7 +154,7 @@ def serve_demo_pages(
     get_chain_time: Callable[[], int],
     get_phase: Callable[[], DemoPhase],
 ) -> Iterator[str]:
-    """Serve the pages of a daemon's database from this process, and yield their URL.
+    """Serve the pages of a daemon's database from this process, and yield the URL.
 
     The daemon cannot serve them, because the pages also show the demo's current phase. `get_head`,
     `get_chain_time` and `get_phase` may be called from any thread.

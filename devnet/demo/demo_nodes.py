@@ -1,4 +1,4 @@
-"""Defines the twelve nodes of the demo, with different speeds and faults.
+"""Defines the twelve nodes of the demo, which have different speeds and faults.
 
 Times are chain seconds. A wave consists of one task for every node, all of them ordered at once.
 """
@@ -20,13 +20,13 @@ _MAX_ANSWER_BLOCKS = 6
 
 @dataclass(frozen=True, slots=True)
 class DemoNode:
-    """The properties of one simulated node; `name` and `role` are shown on the screen.
+    """A simulated node.
 
-    `gpu_vram` is in GB. `min_answer_blocks` and `max_answer_blocks` bound the delay of an answer,
-    in blocks after the start. The node does not answer in the waves `silent_waves`, and is paused
-    in the waves `away_waves`. If `has_model` is set, the tasks' model is on the node's disk from
-    the start; otherwise the node downloads it on request. If `lies_once` is set, its first answer
-    in a group is garbage.
+    `name` and `role` are shown on the screen. `gpu_vram` is in GB. `min_answer_blocks` and
+    `max_answer_blocks` bound the delay of an answer, in blocks after the start. The node does not
+    answer in the waves `silent_waves`, and is paused in the waves `away_waves`. If `has_model` is
+    set, the tasks' model is on the node's disk from the start; otherwise the node downloads it on
+    request. If `lies_once` is set, its first answer in a group is garbage.
     """
 
     name: str
@@ -41,7 +41,7 @@ class DemoNode:
     lies_once: bool = False
 
     def sample_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
-        """Return after how many blocks the node answers a task, or None if it never does."""
+        """Return how many blocks the node takes to answer a task, or None if it never answers."""
         blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
         return None if wave in self.silent_waves else blocks
 

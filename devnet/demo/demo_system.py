@@ -1,4 +1,4 @@
-"""Defines the systems that the demo can run, with their rules, policies, nodes and orders."""
+"""Defines the systems of the demo, each with rules, policy, nodes and orders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,9 +32,10 @@ _GROUPS = len(DEMO_NODES) // GROUP_SIZE
 
 
 class GroupOrder(NamedTuple):
-    """One group of tasks in a wave; `task_kind` is as in TaskCreated, `fee` is in wei per task.
+    """An order of a group of tasks in a wave.
 
-    If `min_vram` (GB) is not 0, the group belongs to the application that needs this much memory.
+    `task_kind` is as in TaskCreated, and `fee` is in wei per task. If `min_vram` (GB) is not 0,
+    the group belongs to the application that needs this much memory.
     """
 
     task_kind: int
@@ -44,13 +45,14 @@ class GroupOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemoSystem:
-    """A rule set with the policy of the same name, and `changes` to some of its rules.
+    """A rule set for the demo, with the policy of the same name.
 
-    `orders` are the groups of every wave. The nodes behave the same in every system, except for
-    `SINGLE_CREATOR_NODE`; their GPUs differ. If `pays_by_points` is set, a group's fee is shared
-    by the points of its rounds. If `has_probes` is set, the dispatcher creates system tasks. If
-    `has_burst` is set, all tasks of one application time out. `dispatcher_balance` is the
-    dispatcher's balance for system tasks and for the second groups of contests, in wei.
+    `changes` replaces some of its rules. `orders` are the groups of every wave. The nodes behave
+    the same in every system, except for `SINGLE_CREATOR_NODE`; their GPUs differ. If
+    `pays_by_points` is set, a group's fee is shared by the points of its rounds. If `has_probes`
+    is set, the dispatcher creates system tasks. If `has_burst` is set, all tasks of one
+    application time out. `dispatcher_balance` is the dispatcher's balance for system tasks and for
+    the second groups of contests, in wei.
     """
 
     name: str
@@ -64,7 +66,7 @@ class DemoSystem:
 
     @property
     def has_single_creator_node(self) -> bool:
-        """Whether all tasks of one node come from one creator."""
+        """Whether the system has a node whose tasks all come from one creator."""
         return SINGLE_CREATOR_NODE in self.nodes
 
     @property
@@ -74,18 +76,18 @@ class DemoSystem:
 
     @property
     def kick_below(self) -> int:
-        """The kickout threshold of the contract, in 1/10,000 of QoS."""
+        """The contract's threshold for kickouts, in 1/10,000 of QoS."""
         return compute_kickout_line_steps(self.rules)
 
     @property
     def rules_hash(self) -> Hash:
-        """The hash that identifies the rules of the reports in the contract."""
+        """The hash that identifies the rules of reports in the contract."""
         settings = replace(read_report_settings(), kick_below=self.kick_below)
         return hash_rules_and_settings(self.rules, load_profile("reference").identity, settings)
 
     @property
     def settings(self) -> dict[str, dict[str, object]]:
-        """The settings that differ from the shipped configuration of the demo."""
+        """The settings that differ from the demo's shipped configuration."""
         if self.name == CRYNUX_SYSTEM.name:
             return {}
         rules_settings: dict[str, object] = {"set": self.name, "change": self.changes}
@@ -105,7 +107,7 @@ class DemoSystem:
 
     @property
     def replay_options(self) -> Sequence[str]:
-        """The options that let `qos-oracle replay` use the same rules."""
+        """The options with which `qos-oracle replay` uses the same rules."""
         return [
             "--rules",
             self.name,
@@ -114,13 +116,13 @@ class DemoSystem:
 
 
 def read_report_settings() -> ReportSettings:
-    """Return the report settings that the contract needs, from the shipped demo configuration."""
+    """Read the report settings that the contract needs from the demo's configuration."""
     oracle_section = read_config(find_shipped_path("config/demo.toml")).oracle
     return build_report_settings(oracle_section, CRYNUX_SYSTEM.rules)
 
 
 def _replace_gpus(gpus: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
-    """Return the demo nodes, some of them with other GPUs.
+    """Return the demo nodes after giving some of them other GPUs.
 
     `gpus` maps a node's name to its GPU model and video memory in GB.
     """

@@ -1,4 +1,4 @@
-"""Reads from the chain how the demo ended, and builds the summary."""
+"""Reads how the demo ended from the chain, and builds its summary."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ from oracle.errors import FatalError
 
 @dataclass(frozen=True, slots=True)
 class KickoutOnChain:
-    """The kickout of the hopeless node as recorded in the chain's logs.
+    """The kickout of the hopeless node in the chain's logs.
 
     `by_stranger` is set if an account without any role sent accusation and execution. Amounts are
     in wei, 0 if nothing was paid.
@@ -36,7 +36,7 @@ class KickoutOnChain:
     rejoin: str
 
     def list_faults(self) -> list[str]:
-        """Return one line for each part of the kickout that is missing."""
+        """List the missing parts of the kickout, one per line."""
         faults = []
         if self.executed_in is None:
             faults.append("no kickout was executed by executeKick")
@@ -53,7 +53,7 @@ class KickoutOnChain:
 
 @dataclass(frozen=True, slots=True)
 class ContestOnChain:
-    """The contest about a wrong result, as recorded in the chain's logs.
+    """The contest about a wrong result in the chain's logs.
 
     `second_group` lists the nodes that computed the group's tasks again. `slashed` is the slashed
     part of the stake in wei. `settled_in` is the transaction in which a member settled the
@@ -65,7 +65,7 @@ class ContestOnChain:
     settled_in: str | None
 
     def list_faults(self) -> list[str]:
-        """Return one line for each part of the contest that is missing."""
+        """List the missing parts of the contest, one per line."""
         faults = []
         if not self.second_group:
             faults.append("the daemon ordered no second group for the contest of the lying node")
@@ -76,7 +76,7 @@ class ContestOnChain:
 
 @dataclass(frozen=True, slots=True)
 class HotSetOnChain:
-    """The scores in the contract QoSWords, which the network reads without a proof.
+    """The scores in the contract QoSWords, which the network reads without proofs.
 
     `round` is the newest round of any word (a storage slot with the scores of several nodes), or 0
     without a word. `readable` lists the nodes that have a lane in a word and a score there.
@@ -89,7 +89,10 @@ class HotSetOnChain:
     wrong: list[str]
 
     def list_faults(self) -> list[str]:
-        """Return one line per wrong score, and one line if there is no score at all."""
+        """List the wrong scores, one per line.
+
+        If there is no score at all, one line says so.
+        """
         if not self.round:
             return ["the daemon has written no scores to the contract that the network reads"]
         return [f"{name}: the score in QoSWords differs from the leaf" for name in self.wrong]
@@ -97,7 +100,7 @@ class HotSetOnChain:
 
 @dataclass(frozen=True, slots=True)
 class BurstInApi:
-    """The API's incident for the application whose tasks all timed out.
+    """The API's incident about the application whose tasks all timed out.
 
     `timeouts` is the number of its tasks that timed out. `marked` is the number of timeouts that
     the nodes' histories attribute to the incident.
@@ -109,7 +112,7 @@ class BurstInApi:
     marked: int
 
     def list_faults(self) -> list[str]:
-        """Return one line for each part of the incident that is missing."""
+        """List the missing parts of the incident, one per line."""
         if not self.is_found:
             return ["no incident was found of the application whose tasks all timed out"]
         faults = [] if self.is_over else ["the incident is not over"]
@@ -120,13 +123,13 @@ class BurstInApi:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """The number of started tasks, and how many of them started on the drawn node."""
+    """How many tasks were started, and how many of them on the drawn node."""
 
     started: int
     agree: int
 
     def list_faults(self) -> list[str]:
-        """Return one line for each fault of the draws."""
+        """List the faults of the draws, one per line."""
         if not self.started:
             return ["no task was started by a draw"]
         mismatch_count = self.started - self.agree
@@ -137,10 +140,10 @@ class DrawAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ContractReading:
-    """The score in the leaf of one node; `qos` is in 1/10,000.
+    """The score in a node's leaf.
 
-    `proven` is set if a contract verified the leaf's proof, and `equal` if a replay yields the
-    same score.
+    `qos` is in 1/10,000. `proven` is set if a contract verified the leaf's proof, and `equal` if a
+    replay yields the same score.
     """
 
     name: str
@@ -153,10 +156,11 @@ class ContractReading:
 
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
-    """The results of the demo; an empty `faults` means that all checks passed.
+    """The results of the demo.
 
-    `kickout_played` is false, and `objections` is empty, if the user ended the demo before the
-    kickout. `burst` is None if the demo had no burst of timeouts, or ended before the kickout.
+    An empty `faults` means that all checks passed. `kickout_played` is false, and `objections` is
+    empty, if the user ended the demo before the kickout. `burst` is None if the demo had no burst
+    of timeouts, or ended before the kickout.
     """
 
     blocks: int
@@ -184,7 +188,10 @@ class DemoSummary:
 
 
 def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
-    """Withdraw the kicked-out node's stake, simulate its re-join, and return the kickout."""
+    """Withdraw the kicked-out node's stake, and simulate that it joins again.
+
+    The result is the kickout on chain.
+    """
     hopeless_address = stage.nodes[HOPELESS.name]
     accusation_tx_hash = _find_kick_transaction(stage, "KickAccused", hopeless_address)
     execution_tx_hash = _find_kick_transaction(stage, "KickExecuted", hopeless_address)
@@ -215,7 +222,7 @@ def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> Kicko
 
 
 def fetch_contest(stage: Stage) -> ContestOnChain:
-    """Return the contest with its second group and the slashed stake, from the chain's logs."""
+    """Read the contest, its second group and the slashed stake from the chain's logs."""
     liar_address = stage.nodes[DARWIN.name]
     slash_logs = [
         log
@@ -241,7 +248,7 @@ def fetch_contest(stage: Stage) -> ContestOnChain:
 def compare_hot_set_with_leaves(
     stage: Stage, verification: ScoreVerification, api_url: str
 ) -> HotSetOnChain:
-    """Compare the score of each node in QoSWords with the node's leaf in the same round.
+    """Compare each node's score in QoSWords with its leaf in the same round.
 
     Raises:
         FatalError: the API does not respond, or cannot prove a node.
@@ -272,7 +279,7 @@ def compare_hot_set_with_leaves(
 
 
 def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
-    """Return the failing application's incident, and the number of its timeouts.
+    """Fetch the incident of the failing application, and the number of its timeouts.
 
     Raises:
         FatalError: the API does not respond.
@@ -309,7 +316,7 @@ def _call_hot_set(stage: Stage, view: str, *arguments: object) -> tuple[Any, ...
 
 
 def verify_draws(configuration: Path) -> DrawAgreement:
-    """Verify every draw in a separate process, just as anyone else could.
+    """Verify every draw in a separate process, as anyone else could.
 
     Raises:
         FatalError: the draws could not be verified.
@@ -333,7 +340,7 @@ def build_summary(
     *,
     objections: list[ObjectionInApi],
 ) -> DemoSummary:
-    """Combine the results of all checks into the summary of the demo."""
+    """Build the summary of the demo from the results of all checks."""
     kickout, contest, hot_set, burst = results
     faults = [
         fault
@@ -380,7 +387,7 @@ def _build_contract_reading(stage: Stage, comparison: ScoreComparison) -> Contra
 
 
 def _list_score_faults(name: str, comparison: ScoreComparison) -> list[str]:
-    """Return one line for each fault of a node's score."""
+    """List the faults of a node's score, one per line."""
     faults = []
     if not comparison.is_proven:
         faults.append(f"{name}: the proof of its leaf does not lead to the root on chain")
@@ -393,7 +400,7 @@ def _list_score_faults(name: str, comparison: ScoreComparison) -> list[str]:
 
 
 def _find_kick_transaction(stage: Stage, event: str, node: Address) -> str | None:
-    """Return the newest transaction in which the oracle emitted this event for a node."""
+    """Return the newest transaction with this oracle event about a node, if there is one."""
     hashes = [
         log["transactionHash"]
         for log in _fetch_event_logs(stage.chain, stage.oracle, "roots/QoSRoots", event)
@@ -419,7 +426,10 @@ def _fetch_event_logs(
 
 
 def _simulate_rejoin(stage: Stage) -> str:
-    """Simulate a new join of the kicked-out node, and return the error name or `accepted`."""
+    """Simulate that the kicked-out node joins again.
+
+    Return the name of the error, or `accepted`.
+    """
     gpu_and_models = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
     call = {
         "from": stage.nodes[HOPELESS.name],

@@ -25,7 +25,10 @@ _DEPARTURE_TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One event; `tone` is its style, which is good, bad, plain or big."""
+    """An event in the feed.
+
+    `tone` is its style, which is good, bad, plain or big.
+    """
 
     time: int
     block: int
@@ -36,7 +39,7 @@ class FeedEntry:
 def iter_feed_entries(
     previous_snapshot: DemoSnapshot | None, current_snapshot: DemoSnapshot
 ) -> Iterator[FeedEntry]:
-    """Yield an entry for each change between an earlier and a later snapshot."""
+    """Yield an entry for each change from one snapshot to the next."""
     name_by_address = {row.address: row.name for row in current_snapshot.rows}
     for change in current_snapshot.timeouts:
         text = (
@@ -182,7 +185,7 @@ def _iter_kickout_entries(
 
 
 def _format_kickout_reason(row: SnapshotRow) -> str:
-    """Return why a kickout is due.
+    """Format why a kickout is due.
 
     Legacy rules have no pool of scores, so the text then only states that the score is too low.
     """

@@ -1,4 +1,4 @@
-"""Fetches proofs of nodes from the HTTP API, and verifies them in the EVM of the local chain.
+"""Fetches proofs of nodes from the HTTP API, and verifies them on the local chain.
 
 The library QoSProof verifies them there, and consumer contracts contain the same code.
 """
@@ -25,7 +25,7 @@ _PROBE_ADDRESS = "0x" + "51" * 20
 
 @dataclass(frozen=True, slots=True)
 class ServedProof:
-    """A proof from the API, with the leaf and the summary of the round.
+    """A proof from the API with the leaf and the summary of its round.
 
     The leaf belongs to the requested address, or proves that the address has no leaf.
     """
@@ -39,7 +39,7 @@ class ServedProof:
 def fetch_node_proof(
     api_url: str, node: Address, round_number: int | None = None
 ) -> ServedProof | None:
-    """Return the proof of a node in a round, or None if the API cannot prove it in that round.
+    """Fetch the proof of a node in a round, or return None if the API has no such proof.
 
     By default, the round is the newest accepted round that the daemon has indexed.
 
@@ -54,7 +54,7 @@ def fetch_node_proof(
 
 
 def fetch_api_json(url: str) -> dict[str, Any]:
-    """Return the JSON body of the HTTP API's response to `url`.
+    """Fetch the JSON body of the HTTP API's response to `url`.
 
     Raises:
         FatalError: the API does not respond, or reports an error.
@@ -67,7 +67,7 @@ def fetch_api_json(url: str) -> dict[str, Any]:
 
 
 def post_api_json(url: str, body: dict[str, object]) -> tuple[int, dict[str, Any]]:
-    """Post JSON to the HTTP API, and return the status code and the body of the response.
+    """Post JSON to the HTTP API, and return status code and body of the response.
 
     Raises:
         FatalError: the API does not respond.
@@ -89,7 +89,10 @@ def _fetch_response(url: str, parameters: dict[str, str]) -> requests.Response:
 def verify_proof_on_chain(
     chain: LocalChain, oracle: Address, node: Address, proof: ServedProof
 ) -> bool:
-    """Return whether the proof leads to the root that the oracle contract stores for its round."""
+    """Return whether the proof leads to the root that the oracle contract has stored.
+
+    The root is that of the proof's round.
+    """
     root_call = {
         "to": oracle,
         "data": encode_call("roots/QoSRoots", "rootOf", proof.summary.round),

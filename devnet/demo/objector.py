@@ -1,4 +1,4 @@
-"""Simulates owners who object to the kickout of their nodes without having ether.
+"""Simulates node owners without ether who object to the kickout of their nodes.
 
 Each owner signs typed data, as a wallet does, and posts it to the read API. The daemon submits the
 objection on chain, and checks it. The check refutes the objection of the hopeless node. It
@@ -35,7 +35,7 @@ _VALID_SECONDS = 1000 * BLOCK_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class ObjectionInApi:
-    """A node's objection, as the API showed it while the kickout was due.
+    """A node's objection in the API, while its kickout was due.
 
     `expected` and `verdict` are the expected and the actual result of the automatic check;
     `verdict` is None if the objection was never on chain. `refused` is the reason why the API did
@@ -54,18 +54,18 @@ class ObjectionInApi:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the objection has its verdict, and the operator's answer if it needs one."""
+        """Whether the objection has its verdict, and an operator's answer if it needs one."""
         return self.verdict is not None and (
             self.is_accepted is not None or not self.should_be_upheld
         )
 
     @property
     def should_be_upheld(self) -> bool:
-        """Whether the check should support the objection, and the operator accept it."""
+        """Whether the objection should be supported by the check and accepted by the operator."""
         return self.expected is ObjectionVerdict.SUPPORTED
 
     def list_faults(self) -> list[str]:
-        """Return one line if the objection was not submitted, or not decided as it should be."""
+        """List one line if the objection was not submitted, or not decided correctly."""
         subject = f"the objection of the node {self.name}"
         if self.refused is not None:
             return [f"{subject} was not accepted by the API: {self.refused}"]
@@ -81,7 +81,7 @@ class ObjectionInApi:
 
 
 class Objector:
-    """Posts one objection for each period in which a node's kickout is due."""
+    """Posts one objection each time that a node's kickout becomes due."""
 
     def __init__(
         self, stage: Stage, api_url: str, name: str, expected_verdict: ObjectionVerdict
@@ -93,7 +93,7 @@ class Objector:
         self.outcome = ObjectionInApi(name, expected_verdict)
 
     def advance_objection(self, due_nodes: Collection[str], configuration: Path) -> None:
-        """Post the objection once the kickout is due, and record its verdict later.
+        """Post the objection when the kickout is due, and record its verdict later.
 
         If the check supports the objection, the operator answers it with the daemon's
         configuration file `configuration`.
@@ -130,7 +130,7 @@ class Objector:
         )
 
     def _accept_objection(self, configuration: Path) -> None:
-        """Accept the objection as an operator does, in a separate process."""
+        """Accept the objection in a separate process, as an operator does."""
         arguments = ["objection", "answer", self._node, "--accept", "--reason", _ANSWER]
         completed_process = subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-m", "oracle", *arguments, "--config", str(configuration)],
@@ -173,7 +173,7 @@ class Objector:
 def create_objectors(
     stage: Stage, api_url: str, *, has_single_creator_node: bool
 ) -> list[Objector]:
-    """Create the objectors, each with the verdict that is expected of the automatic check."""
+    """Create the objectors, with the verdict that the check should reach for each."""
     expected_by_name = {HOPELESS.name: ObjectionVerdict.REFUTED}
     if has_single_creator_node:
         expected_by_name[SINGLE_CREATOR_NODE.name] = ObjectionVerdict.SUPPORTED

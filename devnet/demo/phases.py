@@ -1,4 +1,4 @@
-"""The phases of the demo: a title and a caption for the daemon's current state.
+"""The phases of the demo, with a title and a caption for the daemon's current state.
 
 A phase begins when the database first meets its condition, and the demo never returns to an
 earlier phase.
@@ -12,7 +12,10 @@ from oracle.domain.reports.node_kicks import KickState
 
 
 class Phase(NamedTuple):
-    """The title and the caption of a phase; the caption fits one terminal line."""
+    """The title and the caption of a phase.
+
+    The caption fits into one line of a terminal.
+    """
 
     title: str
     caption: str
@@ -34,14 +37,14 @@ PHASES = (
 
 
 class PhaseTracker:
-    """Keeps track of the demo's current phase."""
+    """Tracks the current phase of the demo."""
 
     def __init__(self) -> None:
         self._phase_index = 0
         self._excluded_names: frozenset[str] = frozenset()
 
     def update(self, snapshot: DemoSnapshot) -> None:
-        """Advance to the last phase whose condition the snapshot meets, but never go back."""
+        """Advance to the last phase that the snapshot has reached, but never go back."""
         excluded_names = frozenset(
             row.name for row in snapshot.rows if row.node_scores.is_excluded
         )
@@ -64,16 +67,16 @@ class PhaseTracker:
 
     @property
     def title_line(self) -> str:
-        """The number and title of the phase, such as `3/7 a node times out`."""
+        """The number and title of the current phase, such as `3/7 a node times out`."""
         return f"{self._phase_index + 1}/{len(PHASES)} {PHASES[self._phase_index].title}"
 
     @property
     def caption(self) -> str:
-        """The caption of the phase, with what happens and why."""
+        """A sentence about what happens in the current phase and why."""
         return f"    {PHASES[self._phase_index].caption}"
 
     @property
     def current_phase(self) -> DemoPhase:
-        """The phase in the form that the web pages show."""
+        """The current phase in the form that the web pages show."""
         phase = PHASES[self._phase_index]
         return DemoPhase(f"{self._phase_index + 1} of {len(PHASES)}: {phase.title}", phase.caption)

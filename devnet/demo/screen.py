@@ -1,4 +1,4 @@
-"""Shows the demo's phase, a live table of nodes, and an event feed with the newest first.
+"""Shows the demo's phase, a live table of nodes, and a feed of the newest events.
 
 The screen fits a terminal of 80 columns and 24 lines. If the output is not a terminal, plain lines
 are printed.
@@ -31,7 +31,10 @@ _BAR_WIDTH = 10
 
 
 class Screen:
-    """Shows snapshots and events on stderr, so that stdout contains only the summary."""
+    """Shows snapshots and events on stderr.
+
+    stdout contains only the summary.
+    """
 
     def __init__(self, console: Console, *, start: int) -> None:
         self._console = console
@@ -58,14 +61,14 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Stop the live display, so that later lines are printed below the last frame."""
+        """Stop the live display, so that later lines appear below the last frame."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     @property
     def current_phase(self) -> DemoPhase:
-        """The current phase; may be read from any thread."""
+        """The current phase, which may be read from any thread."""
         return self._phase_tracker.current_phase
 
     def show_pages_url(self, address: str) -> None:
@@ -78,7 +81,10 @@ class Screen:
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def update(self, snapshot: DemoSnapshot, entries: list[FeedEntry], *, head: int) -> None:
-        """Show a new snapshot and its events; `head` is the chain's newest block."""
+        """Show a new snapshot and its events.
+
+        `head` is the chain's newest block.
+        """
         self._phase_tracker.update(snapshot)
         for entry in entries:
             entry_text = self._format_entry(entry)
@@ -98,7 +104,7 @@ class Screen:
         return Text().append(time_text, style="dim").append(entry.text, style=_STYLES[entry.tone])
 
     def render(self, snapshot: DemoSnapshot, head: int) -> Group:
-        """Return the frame for a terminal: title, phase, node table and event feed."""
+        """Return the frame for a terminal, with title, phase, node table and event feed."""
         title = (
             f"chain time {self._format_chain_time(snapshot.time)}   block {head}   "
             f"daemon at {snapshot.block} ({head - snapshot.block} behind)   reports "
@@ -128,7 +134,7 @@ class Screen:
         )
 
     def _render_feed(self, line_count: int) -> list[Text]:
-        """Return as many feed lines as fit, the newest first."""
+        """Return as many lines of the feed as fit, the newest first."""
         lines = [entry.copy() for entry in islice(self._feed, max(line_count, _MIN_FEED_LINES))]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
@@ -142,7 +148,10 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column of the table, hidden if the terminal is narrower than `min_console_width`."""
+    """A column of the table.
+
+    It is hidden if the terminal is narrower than `min_console_width`.
+    """
 
     title: str
     justify: JustifyMethod

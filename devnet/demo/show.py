@@ -1,4 +1,4 @@
-"""Runs the demo from start to end, with chain, contracts, nodes, daemon and verdict."""
+"""Runs the demo from start to end, with its chain, nodes, daemon and verdict."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,11 +63,12 @@ _KEY_ITERATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Options of the demo; there are at most `waves` waves.
+    """The options of the demo.
 
-    `block_seconds` is the wall time of a block. If `may_end_early` is set, it is no fault if the
-    waves end before the kickout. `program` and `wrap_endpoint` let tests replace the daemon or
-    alter the endpoint that it uses. `stop` is set when the demo must end early.
+    There are at most `waves` waves. `block_seconds` is the wall time of a block. If
+    `may_end_early` is set, it is no fault if the waves end before the kickout. `program` and
+    `wrap_endpoint` let tests replace the daemon or alter the endpoint that it uses. `stop` is set
+    when the demo must end early.
     """
 
     system: DemoSystem = CRYNUX_SYSTEM
@@ -81,9 +82,10 @@ class DemoOptions:
 
 
 class DemoShow:
-    """A running demo; call `run_until_kickout` once, then `finish_and_verify_demo`.
+    """A running demo.
 
-    `api_url` is the URL of the HTTP API, which provides the proofs of the nodes.
+    Call `run_until_kickout` once, then `finish_and_verify_demo`. `api_url` is the URL of the HTTP
+    API, which provides the proofs of the nodes.
     """
 
     def __init__(
@@ -106,10 +108,10 @@ class DemoShow:
         )
 
     def run_until_kickout(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
-        """Mine task waves until the hopeless node is kicked out, at most `options.waves`.
+        """Run waves of tasks until the hopeless node is kicked out.
 
-        The objections of other nodes have to be decided as well. After the last wave, blocks are
-        mined until an open contest has ended.
+        There are at most `options.waves` waves. The objections of other nodes have to be decided
+        as well. After the last wave, blocks are mined until an open contest has ended.
         """
         traffic, loop = self._traffic, self._loop
         remaining_contest_blocks = _MAX_CONTEST_BLOCKS
@@ -131,7 +133,7 @@ class DemoShow:
     def finish_and_verify_demo(
         self, daemon_process: DemoDaemon, options: DemoOptions
     ) -> DemoSummary:
-        """Withdraw the stake, wait for the last report, then verify and summarise."""
+        """Withdraw the stake, wait for the last report, then verify and summarise the demo."""
         kickout_result = withdraw_stake_and_simulate_rejoin(self._stage, self._clock)
         contest = fetch_contest(self._stage)
         loop = self._loop
@@ -173,7 +175,7 @@ class DemoShow:
         return [objector.outcome for objector in self._objectors]
 
     def _has_all_objection_decisions(self) -> bool:
-        """Return whether every objection that should prevent a kickout has been decided."""
+        """Return whether all objections that should prevent a kickout are decided."""
         return all(
             objection.is_decided
             for objection in self._list_objections()
@@ -196,7 +198,7 @@ def start_demo_chain(
     start_time: int = START_TIME,
     account_count: int = ACCOUNTS,
 ) -> Iterator[tuple[Path, LocalChain]]:
-    """Start an EVM chain and create a folder for the daemon; remove both afterwards.
+    """Start an EVM chain and create a folder for the daemon, and remove both afterwards.
 
     `start_time` is the time of the first block in unix seconds. `account_count` is the number of
     accounts with ether.
@@ -219,7 +221,7 @@ def start_demo_chain(
 def start_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[DemoShow, DemoDaemon, dict[str, str]]]:
-    """Start chain, contracts, database and daemon; stop and delete all of them afterwards.
+    """Start chain, contracts, database and daemon, and remove all of them afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.
@@ -266,14 +268,14 @@ def start_demo(
 
 
 def build_port_settings() -> dict[str, dict[str, object]]:
-    """Return settings that assign free ports to the daemon and its web pages."""
+    """Build settings that give free ports to the daemon and its web pages."""
     return {"web": {"port": find_free_port()}, "api": {"port": 0}}
 
 
 def _set_up_network(
     folder: Path, chain: LocalChain, screen: Screen, options: DemoOptions
 ) -> tuple[Path, Stage, ChainClock]:
-    """Create keys, deploy the contracts, let the nodes join, and write the configuration."""
+    """Create keys, deploy contracts, let the nodes join, and write the configuration."""
     keys = create_keys(folder)
     clock = ChainClock(START_TIME)
     system = options.system
@@ -297,7 +299,7 @@ def _set_up_network(
 
 @dataclass(frozen=True, slots=True)
 class DemoKey:
-    """An encrypted key of the demo, its password file and its address."""
+    """An encrypted key of the demo, with its password file and its address."""
 
     keystore: Path
     password_file: Path
@@ -305,7 +307,10 @@ class DemoKey:
 
 
 def create_keys(folder: Path) -> dict[str, DemoKey]:
-    """Create a key for each role of the daemon in a folder, and return the keys by role."""
+    """Create a key for each role of the daemon in a folder.
+
+    The result contains the keys by role.
+    """
     keys = {}
     for role in ("signer", "transmitter", "dispatcher"):
         key_files = (folder / f"{role}.json", folder / f"{role}.password")
@@ -316,7 +321,7 @@ def create_keys(folder: Path) -> dict[str, DemoKey]:
 def build_run_settings(
     folder: Path, stage: Stage, keys: Mapping[str, DemoKey], *, endpoint: str
 ) -> dict[str, dict[str, object]]:
-    """Return the settings of one run, for a daemon that keeps its files in `folder`."""
+    """Build the settings of a run for a daemon whose files are in `folder`."""
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [endpoint]},

@@ -1,4 +1,4 @@
-"""Reads the daemon's database for the demo's screen, as table rows at one moment."""
+"""Reads the daemon's database for the demo's screen, as table rows at a moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,10 @@ _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """The table row of one node; `chain_score` is its score in the last accepted round."""
+    """The row of a node in the table.
+
+    `chain_score` is its score in the last accepted round.
+    """
 
     name: str
     address: Address
@@ -53,7 +56,10 @@ class SnapshotRow:
 
 @dataclass(frozen=True, slots=True)
 class DemoSnapshot:
-    """The state at the last processed block; the rows are ordered by descending QoS."""
+    """The state after the last processed block.
+
+    Rows are ordered by descending QoS.
+    """
 
     block: int
     time: int
@@ -75,12 +81,15 @@ class NodeNames(Protocol):
     """Maps node addresses to the names of the demo nodes."""
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address itself if no demo node has it."""
+        """Return the name of a demo node, or the address of any other node."""
         ...
 
 
 class SnapshotReader:
-    """Reads one snapshot after another, and remembers which timeouts were already shown."""
+    """Reads one snapshot after another.
+
+    It remembers which timeouts were already shown.
+    """
 
     def __init__(
         self, store: Store, names: NodeNames, rules: Rules, role_by_name: dict[str, str]
@@ -94,7 +103,7 @@ class SnapshotReader:
         self._leaf_cache = LeafCache()
 
     def is_daemon_behind(self, head: int, dispatcher: Account) -> bool:
-        """Return whether the daemon still has blocks to process, or task starts to send.
+        """Return whether the daemon has to process blocks or to send starts of tasks.
 
         On a real chain, the daemon would have twelve seconds per block for this work.
         """
@@ -119,7 +128,7 @@ class SnapshotReader:
             return tuple(interval.node for interval in uow.kickouts.list_open())
 
     def load_snapshot(self) -> DemoSnapshot | None:
-        """Return a snapshot of the database, or None before the daemon's first block."""
+        """Load a snapshot from the database, or return None before the daemon's first block."""
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None:
@@ -162,7 +171,7 @@ class SnapshotReader:
     def _load_new_timeouts(
         self, uow: UnitOfWork, nodes: Sequence[Node], block_number: int
     ) -> list[ReliabilityChange]:
-        """Return the timeouts of these nodes since the previous snapshot, oldest first."""
+        """Load these nodes' timeouts since the previous snapshot, oldest first."""
         changed_nodes = [
             node.address
             for node in nodes
@@ -181,7 +190,7 @@ class SnapshotReader:
 
 
 def truncate_score(units: int) -> float:
-    """Return a score in units of 10^-18 as a fraction, truncated to four digits.
+    """Convert a score in units of 10^-18 to a fraction, truncated to four digits.
 
     The contract truncates as well, so equal scores look equal on the screen.
     """
@@ -194,7 +203,7 @@ def _count_contests(uow: UnitOfWork) -> int:
 
 
 def _load_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
-    """Return the nodes of each second group that has started, oldest group first."""
+    """Load the nodes of each second group that has started, oldest group first."""
     calls = uow.outbox.intents.list_newest(_MAX_CONTEST_CALLS, kind=SECOND_GROUP)
     started_calls = [
         call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}

@@ -1,4 +1,4 @@
-"""Deploys the demo's contracts, assigns roles, lets the nodes join, and funds the senders."""
+"""Deploys the demo's contracts, assigns roles, lets nodes join, and funds the senders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,12 +50,12 @@ TASK_FLOOR = (10_000_000, 0, 60, 0)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The deployed demo network; `nodes` maps the name of a demo node to its account.
+    """The deployed network of the demo.
 
-    The network reads scores from the contract `hot_set`, and nodes object to kickouts through the
-    contract `objections`. `failing_creator` owns the application whose tasks all time out, and
-    `large_creator` the application that needs much memory. `stranger` is an account without any
-    role.
+    `nodes` maps the name of a demo node to its account. The network reads scores from the contract
+    `hot_set`, and nodes object to kickouts through the contract `objections`. `failing_creator`
+    owns the application whose tasks all time out, and `large_creator` the application that needs
+    much memory. `stranger` is an account without any role.
     """
 
     chain: LocalChain
@@ -73,16 +73,16 @@ class Stage:
 
     @property
     def creator(self) -> Address:
-        """The first account that orders tasks."""
+        """The first of the accounts that order tasks."""
         return self.creators[0]
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address itself if no demo node has it."""
+        """Return the name of a demo node, or the address of any other node."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     @property
     def contracts(self) -> dict[str, Address]:
-        """The addresses of the contracts, by name."""
+        """The addresses of all contracts, by name."""
         return {
             "TaskNetwork": self.network,
             "QoSRoots": self.oracle,
@@ -94,7 +94,7 @@ class Stage:
     def build_transaction(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
-        """Return a transaction in which `sender` calls a function of a contract."""
+        """Build a transaction from `sender` that calls a function of a contract."""
         return {
             "from": sender,
             "to": self.contracts[contract.rpartition("/")[2]],
@@ -105,20 +105,26 @@ class Stage:
 
 
 class ChainClock:
-    """The chain's time: twelve seconds per block, regardless of the wall clock."""
+    """The time of the chain, which advances by twelve seconds per block.
+
+    The wall clock has no influence.
+    """
 
     def __init__(self, start: int) -> None:
         self.start = self.now = start
 
     def advance(self) -> int:
-        """Advance by one block and return the timestamp of that block."""
+        """Advance by one block, and return the time of this block."""
         self.now += BLOCK_SECONDS
         return self.now
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonRoles:
-    """The accounts of the daemon; transmitter and dispatcher pay for gas."""
+    """The accounts of the daemon.
+
+    Transmitter and dispatcher pay for gas.
+    """
 
     signer: Address
     transmitter: Address
@@ -185,7 +191,7 @@ def _deploy_oracle(
     roles: DaemonRoles,
     network_and_system: tuple[Address, DemoSystem],
 ) -> tuple[Address, Address, Address]:
-    """Deploy the timelock, the oracle that it administers, and the oracle's hot set.
+    """Deploy the timelock, the oracle that it controls, and the oracle's hot set.
 
     The vetoer can cancel operations of the timelock only through the oracle, which is the
     timelock's only canceller.
@@ -215,9 +221,9 @@ def _deploy_oracle(
 def _build_oracle_setup(
     network: Address, admin: Address, signer: Address, system: DemoSystem
 ) -> OracleSetup:
-    """Return an oracle setup with one signer, and at most three kickouts in a row.
+    """Build an oracle setup with one signer.
 
-    One more kickout is allowed every minute.
+    At most three kickouts in a row are allowed. One more kickout is allowed every minute.
     """
     return OracleSetup(
         admin=admin,

@@ -1,4 +1,4 @@
-"""Simulates an account without a role that kicks nodes out with public proofs.
+"""Simulates an account without any role that kicks nodes out by public proofs.
 
 The stranger has no key of the daemon and no access to its database. Leaf and proof come from the
 HTTP API, and the contract verifies them.
@@ -28,14 +28,14 @@ _POLL_SECONDS = 0.05
 
 
 class Stranger:
-    """Accuses nodes whose kickout is due in the last round, and executes their kickouts."""
+    """Accuses nodes whose kickout is due in the last round, and executes the kickouts."""
 
     def __init__(self, stage: Stage, api_url: str) -> None:
         self._stage = stage
         self._api_url = api_url
 
     def build_next_transactions(self, due_nodes: Iterable[Address]) -> list[dict[str, str]]:
-        """Return at most one transaction, to be accepted by the contract in the next block."""
+        """Build at most one transaction that the contract will accept in the next block."""
         return [
             call
             for node in due_nodes
@@ -44,7 +44,10 @@ class Stranger:
         ][:1]
 
     def _build_kickout_transactions(self, node: Address) -> list[dict[str, str]]:
-        """Return an accusation and an execution, at most one of which the contract accepts."""
+        """Build an accusation and an execution.
+
+        The contract accepts at most one of them.
+        """
         proof = self._wait_for_proof(node)
         if proof is None or not proof.leaf.kickout_due_since:
             return []
@@ -58,7 +61,10 @@ class Stranger:
         ]
 
     def _wait_for_proof(self, node: Address) -> ServedProof | None:
-        """Return a node's proof in the last accepted round, or None if the API has none."""
+        """Wait for a node's proof in the last accepted round.
+
+        Return None if the API has none.
+        """
         head_call = {"to": self._stage.oracle, "data": encode_call(CONTRACT, "head")}
         (head,) = decode_result(
             CONTRACT, "head", self._stage.chain.make_request("eth_call", head_call, "latest")

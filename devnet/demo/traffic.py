@@ -1,4 +1,4 @@
-"""Simulates creators that order task groups, and nodes that run the dispatched tasks.
+"""Simulates creators that order groups of tasks, and nodes that run dispatched tasks.
 
 Creators order and validate tasks, and nodes answer them. Each of them acts when the chain's logs
 show that an action is due. The daemon draws the node of each task. The nodes of a group first
@@ -37,7 +37,10 @@ SALT = bytes(31) + b"\x01"
 
 
 class DemoTraffic:
-    """Generates one wave after another; the same seed produces the same tasks and answers."""
+    """Generates one wave after another.
+
+    The same seed produces the same tasks and answers.
+    """
 
     def __init__(self, stage: Stage, seed: int, system: DemoSystem = CRYNUX_SYSTEM) -> None:
         self._stage = stage
@@ -78,11 +81,11 @@ class DemoTraffic:
 
     @property
     def has_open_contest(self) -> bool:
-        """Whether a contested group waits for its second group, or for its settlement."""
+        """Whether a contested group waits for its second group or for its settlement."""
         return self._contest_tracker.has_open_contests
 
     def build_next_transactions(self, head: int, *, may_order: bool = True) -> list[Transaction]:
-        """Return the transactions of nodes and creators for the block after `head`.
+        """Build the transactions of nodes and creators for the block after `head`.
 
         If `may_order` is set, the next wave is ordered in the block that judges the last group.
         """
@@ -103,7 +106,7 @@ class DemoTraffic:
         return transactions
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs which tasks were started, and how they ended."""
+        """Find out from the chain's logs which tasks were started, and how they ended."""
         if head <= self._last_read_block:
             return
         log_filter = {
@@ -122,7 +125,7 @@ class DemoTraffic:
         self._requested_downloads.append((Address("0x" + log["topics"][1][-40:]), model))
 
     def _handle_group_revalidates(self, log: Mapping[str, Any]) -> None:
-        """Record that the nodes of a second group compute a contested group's tasks again."""
+        """Record that a second group computes the tasks of a contested group again."""
         group, second_group = (bytes.fromhex(topic[2:]) for topic in log["topics"][1:])
         result = self._contest_tracker.link_second_group(group, second_group)
         if result is not None:
@@ -150,7 +153,7 @@ class DemoTraffic:
         return next((task for task in open_tasks if task.contract_key == contract_key), None)
 
     def _handle_task_created(self, log: Mapping[str, Any]) -> None:
-        """Record a task that the dispatcher created, and add it to its group if it has one."""
+        """Record a task that the dispatcher created, and add it to its group if there is one."""
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
             return
@@ -213,13 +216,16 @@ class DemoTraffic:
             )
 
     def _build_download_completions(self) -> Iterator[Transaction]:
-        """Yield the completions of downloads, one block after each request."""
+        """Yield the completion of each download, one block after its request."""
         for node, model in self._requested_downloads:
             yield self._stage.build_transaction(node, "TaskNetwork", "addModel", model)
         self._requested_downloads.clear()
 
     def _build_reveals(self) -> Iterator[Transaction]:
-        """Yield the reveals of groups whose nodes have all committed, the fastest nodes first."""
+        """Yield reveals for groups whose nodes have all committed.
+
+        The fastest nodes come first.
+        """
         for group in [group for group in self._list_open_groups() if group.is_fully_committed]:
             for task in sorted(group.tasks, key=self._sample_reveal_delay):
                 if task.is_revealed or task.node is None:
@@ -259,7 +265,7 @@ class DemoTraffic:
             )
 
     def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
-        """Yield the pauses and resumptions of nodes that are away for some waves."""
+        """Yield the pauses and resumptions of nodes that are away during some waves."""
         for node in self._system.nodes:
             node_address = self._stage.nodes[node.name]
             if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
@@ -313,7 +319,7 @@ class DemoTraffic:
         )
 
     def _fetch_contract_keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
-        """Return the keys that the contract uses for a creator's tasks and groups."""
+        """Fetch the contract's keys for the tasks and groups of a creator."""
         stage = self._stage
         calldata_list = [encode_call("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         results = stage.chain.make_batch_request(
@@ -326,13 +332,16 @@ class DemoTraffic:
 
 
 def compute_commitment(task: bytes, node: Address, answer: bytes) -> bytes:
-    """Return a node's commitment to an answer; `SALT` opens the commitment."""
+    """Compute a node's commitment to an answer.
+
+    `SALT` opens the commitment.
+    """
     committed_fields = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
     return bytes(keccak(b"".join(committed_fields)))
 
 
 def _compute_result(group_id: bytes) -> bytes:
-    """Return the hash of the result that honest nodes compute for every task of a group.
+    """Compute the hash of the result that honest nodes return for all tasks of a group.
 
     The ids of a group's tasks differ only in the last byte.
     """
@@ -355,6 +364,9 @@ def _build_order_struct(id_: bytes, group: bytes, order: GroupOrder) -> tuple[ob
 
 
 def _derive_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
-    """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
+    """Derive a 32-byte id.
+
+    The ids of a group's members differ only in the last byte.
+    """
     id_prefix = hashlib.sha256(f"{kind} {wave} {group_index}".encode()).digest()[:31]
     return id_prefix + bytes([member_index])

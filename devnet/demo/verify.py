@@ -1,4 +1,4 @@
-"""Verifies the score of every node on chain, and compares it with a replay of the logs.
+"""Verifies every node's score on chain, and compares it with a replay of the logs.
 
 The module runs as a process, `python -m devnet.demo.verify URL NETWORK ORACLE API SYSTEM`. The
 process reads `eth_getLogs`, the time of one block and the oracle's root, but never the database.
@@ -35,9 +35,10 @@ _UNSCORED_NODE = True, 0
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """A node's recomputed score, the score in its leaf, and whether the leaf was proven.
+    """The recomputed score of a node, and the score in its leaf.
 
-    Both scores are pairs `(selectable, QoS in 1/10,000)`.
+    `is_proven` is whether the leaf was proven. Both scores are pairs `(selectable, QoS in
+    1/10,000)`.
     """
 
     node: Address
@@ -52,7 +53,7 @@ class ScoreComparison:
 
 @dataclass(frozen=True, slots=True)
 class ScoreVerification:
-    """The last accepted round with its as-of block, and the scores of every node."""
+    """The last accepted round, its as-of block, and the scores of every node."""
 
     round: int
     as_of: int
@@ -60,12 +61,12 @@ class ScoreVerification:
     nodes: tuple[ScoreComparison, ...]
 
     def to_json(self) -> str:
-        """Return the verification as JSON, for the parent process."""
+        """Encode the verification as JSON for the parent process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "ScoreVerification":
-        """Restore a verification from the output of `to_json`."""
+        """Decode a verification from the output of `to_json`."""
         fields = json.loads(text)
         nodes = (
             ScoreComparison(
@@ -85,10 +86,11 @@ def verify_scores(
     api_url: str,
     system: DemoSystem = CRYNUX_SYSTEM,
 ) -> ScoreVerification:
-    """Verify the proof of every node that ever joined, and compare its leaf with a replay.
+    """Verify the proof of every node that ever joined.
 
-    `contracts` are the addresses of the network, whose logs are replayed, and of the oracle. The
-    last round's root covers all nodes, so all scores are compared as of its block.
+    Each leaf is compared with a replay. `contracts` are the addresses of the network, whose logs
+    are replayed, and of the oracle. The last round's root covers all nodes, so all scores are
+    compared as of its block.
 
     Raises:
         FatalError: no round was accepted yet, or the replay failed.
@@ -188,7 +190,10 @@ def _verify_node_score(
     url_and_round: tuple[str, int],
     replayed_node: dict[str, Any],
 ) -> ScoreComparison:
-    """Verify a node's score; `url_and_round` is the API's URL and the number of the round."""
+    """Verify a node's score.
+
+    `url_and_round` is the URL of the API and the number of the round.
+    """
     node = Address(replayed_node["node"])
     (api_url, round_number) = url_and_round
     proof = fetch_node_proof(api_url, node, round_number)
@@ -206,7 +211,7 @@ def _decode_lane(lane: int) -> tuple[bool, int]:
 
 
 def _compute_expected_score(replayed_node: dict[str, Any]) -> tuple[bool, int]:
-    """Return the score to expect in a node's leaf, as `(selectable, QoS in 1/10,000)`.
+    """Compute the score to expect in a node's leaf, as `(selectable, QoS in 1/10,000)`.
 
     A node that has left, is paused or is excluded is not selectable.
     """
@@ -225,7 +230,7 @@ def _get_last_line(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the verification as JSON; return 1 with a one-line message if it fails."""
+    """Print the verification as JSON, or return 1 with a one-line message if it fails."""
     url, network, oracle, api_url, system = arguments
     try:
         verification = verify_scores(

@@ -1,1 +1,1 @@
-"""A simulated chain of valid blocks, and endpoints that misbehave on demand."""
+"""A simulated chain of valid blocks, with endpoints that misbehave on demand."""

@@ -1,4 +1,4 @@
-"""The base class of all fake endpoints, which applies faults to honest results."""
+"""The base class of fake endpoints, which injects faults into honest results."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -17,7 +17,10 @@ _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
 class FakeEndpoint(ABC):
-    """An endpoint that does not listen on a port; any number of threads may call it."""
+    """An endpoint that does not listen on a port.
+
+    Any number of threads may call it.
+    """
 
     def __init__(self) -> None:
         # Faults are applied in this order, each to the result of the previous one.
@@ -25,7 +28,7 @@ class FakeEndpoint(ABC):
         self.received_requests: deque[FakeRequest] = deque(maxlen=_MAX_RECORDED_REQUESTS)
 
     def count_requests(self, method: str) -> int:
-        """Return how often a method was requested, counting each call of a batch."""
+        """Count the requests of a method, including each call of a batch."""
         return sum(request.method == method for request in tuple(self.received_requests))
 
     @abstractmethod
@@ -37,17 +40,23 @@ class FakeEndpoint(ABC):
         """
 
     def find_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
-        """Return the first and last block that a call names, or None if it names no block."""
+        """Return the first and last block that a call names, or None if it names none."""
         return None
 
     def handle_calls(self, rpc_requests: Sequence[FakeRequest]) -> list[object]:
-        """Return the honest results of several calls; errors are returned rather than raised."""
+        """Return the honest results of several calls.
+
+        Errors are returned rather than raised.
+        """
         return [self._execute_request(request) for request in rpc_requests]
 
     def subscribe_new_heads(
         self, _on_header: Callable[[dict[str, Any]], None]
     ) -> Callable[[], None]:
-        """Register a callback for each new header, and return a function that unsubscribes it."""
+        """Call a function for each new header.
+
+        The result is a function that unsubscribes.
+        """
         raise FakeRpcError(-32601, "notifications not supported")
 
     def _execute_request(self, request: FakeRequest) -> object:
@@ -59,7 +68,7 @@ class FakeEndpoint(ABC):
             return FakeRpcError(-32602, f"invalid argument: {type(error).__name__}")
 
     def select_faults(self) -> tuple[InjectedFault, ...]:
-        """Return the faults for one HTTP request, in the order in which they are applied."""
+        """Return the faults of one HTTP request, in the order in which they apply."""
         return tuple(self.faults)
 
     def handle_post(self, body: bytes) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Represents blocks, transactions and logs as the JSON that a fake endpoint returns.
+"""Represents blocks, transactions and logs as the JSON of a fake endpoint.
 
 The JSON is built on first use and then shared, so callers must copy it before changing it.
 """
@@ -17,7 +17,10 @@ LEGACY, ACCESS_LIST, DYNAMIC = range(3)
 
 @dataclass(frozen=True, slots=True)
 class FakeLog:
-    """A log that is not in a block yet; address, topics and data are lower-case hex with `0x`."""
+    """A log that is not in a block yet.
+
+    Address, topics and data are lower-case hex with `0x`.
+    """
 
     address: str
     topics: tuple[str, ...]
@@ -26,11 +29,12 @@ class FakeLog:
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """One transaction; `to` is None for a contract creation, `tx_type` the EIP-2718 type, 0 to 2.
+    """A transaction.
 
-    `BlockTree` assigns a nonce to a transaction without one. A transaction with a nonce, such as
-    those in `Block.txs`, has the same hash in every block that contains it. A failed transaction
-    has no logs.
+    `to` is None for a contract creation, and `tx_type` is the EIP-2718 type, 0 to 2. `BlockTree`
+    assigns a nonce to a transaction without one. A transaction with a nonce, such as those in
+    `Block.txs`, has the same hash in every block that contains it. A failed transaction has no
+    logs.
     """
 
     sender: str
@@ -44,21 +48,24 @@ class Tx:
 
     @property
     def emitted_logs(self) -> tuple[FakeLog, ...]:
-        """The logs of the transaction; a failed transaction has none."""
+        """The logs of the transaction.
+
+        A failed transaction has none.
+        """
         return self.logs if self.succeeded else ()
 
     @property
     def gas_used(self) -> int:
-        """The gas used by the transaction, computed with an invented formula."""
+        """The gas that the transaction used, by an invented formula."""
         return 21_000 + 16 * (len(self.input) // 2 - 1) + 1_000 * len(self.emitted_logs)
 
     def with_nonce(self, nonce: int) -> "Tx":
-        """Return the transaction with this nonce, unless it already has one."""
+        """Return the transaction with this nonce, unless it already has a nonce."""
         return self if self.nonce is not None else replace(self, nonce=nonce)
 
 
 class Block:
-    """The common interface of mined and recorded blocks."""
+    """The common interface of blocks that were mined or recorded."""
 
     def __init__(self, number: int, block_hash: str, parent: "Block | None", time: int) -> None:
         self.number = number
@@ -72,7 +79,10 @@ class Block:
 
     @property
     def parent_hash(self) -> str:
-        """The hash of the parent block; zeros for the first block."""
+        """The hash of the parent block.
+
+        It is zero for the first block.
+        """
         return self.parent.hash if self.parent else ZERO_HASH
 
     def get_ancestor(self, depth: int = 1) -> "Block":
@@ -90,12 +100,15 @@ class Block:
 
     @property
     def txs(self) -> tuple[Tx, ...]:
-        """The transactions of a mined block; empty for a recorded block."""
+        """The transactions of a mined block.
+
+        The list is empty for a recorded block.
+        """
         return ()
 
     @property
     def is_missing_receipts(self) -> bool:
-        """Whether the block had receipts that are not available."""
+        """Whether the block had receipts that cannot be served."""
         return False
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Injected faults, each of which replaces an honest result, batch or body.
+"""Injected faults, which replace an honest result, batch or body.
 
 This module defines what a fault is. The faults themselves are in `log_faults`, `block_faults`,
 `message_faults` and `transport_faults`. All of them accept the limits of `FaultLimits`.
@@ -21,11 +21,12 @@ BodyChange = Callable[[bytes], HttpResponse]
 
 
 class FaultLimits(TypedDict, total=False):
-    """Limits of a fault; a fault without limits applies to every request.
+    """The limits of a fault.
 
-    `times` is the maximum number of results that are changed. `methods` names one or several
-    methods. `for_blocks` is the first and last block; requests about other blocks are not
-    affected. `when` is a function that returns whether a request is affected.
+    A fault without limits applies to every request. `times` is the maximum number of results that
+    are changed. `methods` names one or several methods. `for_blocks` is the first and last block;
+    requests about other blocks are not affected. `when` is a function that returns whether a
+    request is affected.
     """
 
     times: int
@@ -36,7 +37,10 @@ class FaultLimits(TypedDict, total=False):
 
 @dataclass(slots=True)
 class InjectedFault:
-    """One fault of an endpoint; `hit_count` counts the results that it changed."""
+    """A fault of an endpoint.
+
+    `hit_count` counts the results that it changed.
+    """
 
     name: str
     change: ResultChange | None = None
@@ -50,7 +54,10 @@ class InjectedFault:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def apply_to_result(self, request: FakeRequest, result: object) -> object:
-        """Apply the fault to the result of one call; `result` is JSON or a FakeRpcError."""
+        """Apply the fault to the result of a call.
+
+        `result` is JSON or a FakeRpcError.
+        """
         if self.change is None or not self._claim_hit([request]):
             return result
         changed_result = self.change(request, result)
@@ -61,7 +68,10 @@ class InjectedFault:
     def apply_to_batch(
         self, requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
     ) -> object:
-        """Apply the fault to a batch; return a list, one response for all, or an HttpResponse."""
+        """Apply the fault to a batch.
+
+        The result is a list, one response for all calls, or an HttpResponse.
+        """
         if self.change_batch is None or not self._claim_hit(requests):
             return responses
         changed_batch = self.change_batch(requests, responses)
@@ -110,12 +120,12 @@ def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[
 
 
 def add_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
-    """Return the limits; if they name no methods, restrict them to `methods`."""
+    """Restrict limits without methods to the given `methods`."""
     return {"methods": methods, **limits}
 
 
 def wrap_change_to_skip_errors(change: ResultChange) -> ResultChange:
-    """Return `change` as a function that leaves errors and null results unchanged."""
+    """Wrap `change` in a function that leaves errors and null results unchanged."""
 
     def change_result(request: FakeRequest, result: object) -> object:
         if result is None or isinstance(result, FakeRpcError):

@@ -1,4 +1,4 @@
-"""Mines consistent blocks: hash, roots and blooms match the content.
+"""Mines consistent blocks, whose hashes, roots and blooms match their content.
 
 Only values that cannot be checked are invented, which are the state root and the gas. Transactions
 are signed if the account's key is known (`create_account`). Other addresses can send transactions
@@ -32,7 +32,10 @@ _KEY_BY_ADDRESS: dict[str, PrivateKey] = {}
 
 
 def create_account(account_number: int) -> str:
-    """Return the lower-case address of account `account_number`, the same in every process."""
+    """Return the address of account `account_number` in lower case.
+
+    It is the same in every process.
+    """
     key = PrivateKey(keccak(account_number.to_bytes(32, "big")))
     address = str(key.public_key.to_address())
     _KEY_BY_ADDRESS[address] = key
@@ -40,7 +43,7 @@ def create_account(account_number: int) -> str:
 
 
 def sign_bytes(address: str, content: bytes) -> tuple[int, int, int]:
-    """Return parity, r and s of an address's signature of these bytes.
+    """Sign bytes with the key of an address, and return parity, r and s.
 
     For an address without a key, s is 0, and r is derived from address and content, so that it is
     unique.
@@ -55,7 +58,10 @@ def sign_bytes(address: str, content: bytes) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _sign_hash(key: PrivateKey, content_hash: bytes) -> tuple[int, int, int]:
-    """Sign a hash; the result is cached, because many blocks contain the same transaction."""
+    """Sign a hash.
+
+    The result is cached, because many blocks contain the same transaction.
+    """
     signature = key.sign_msg_hash(content_hash)
     return signature.v, signature.r, signature.s
 
@@ -69,7 +75,10 @@ _BASE_FEE = 7
 
 
 class MinedBlock(Block):
-    """A block of a `BlockTree`; `position` is number, time, and a salt unique among siblings."""
+    """A block of a `BlockTree`.
+
+    `position` is number, time, and a salt that is unique among siblings.
+    """
 
     def __init__(
         self,
@@ -288,7 +297,7 @@ def _encode_unsigned_fields(tx: Tx, chain_id: int) -> list[bytes]:
 
 
 def _sign_tx(tx: Tx, chain_id: int) -> tuple[int, int, int]:
-    """Return v, r and s of a transaction's signature.
+    """Sign a transaction, and return v, r and s.
 
     The v of a legacy transaction includes the chain id (EIP-155).
     """
@@ -307,5 +316,5 @@ def _encode_signed_tx(tx: Tx, chain_id: int) -> bytes:
 
 
 def _compute_contract_address(tx: Tx) -> str:
-    """Return the address of the contract that the transaction creates."""
+    """Compute the address of the contract that a transaction creates."""
     return "0x" + keccak(encode_rlp([bytes.fromhex(tx.sender[2:]), tx.nonce or 0]))[12:].hex()

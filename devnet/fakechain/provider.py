@@ -1,4 +1,4 @@
-"""An endpoint that serves a tree of blocks, with its own head, finality, history and logs.
+"""An endpoint that serves a tree of blocks with its own head, finality and history.
 
 The endpoint responds like geth, unless a fault or a setting changes that.
 """
@@ -20,7 +20,7 @@ _BOTH_GIVEN_TEXT = "cannot specify both BlockHash and FromBlock/ToBlock, choose 
 
 @dataclass(frozen=True, slots=True)
 class FakeLogFilter:
-    """A log filter with either a `block_hash`, or a range of numbers or tags.
+    """A log filter by a `block_hash`, or by a range of numbers or tags.
 
     None as an address or a topic matches any value.
     """
@@ -63,7 +63,10 @@ class FakeLogFilter:
 
 
 def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozenset[str] | None:
-    """Parse the accepted values of one position; null and an empty list match anything."""
+    """Parse the accepted values of a position.
+
+    Null and an empty list match anything.
+    """
     if not filter_value:
         return None
     return frozenset(
@@ -79,7 +82,10 @@ _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
 
 
 class Provider(FakeEndpoint):
-    """Serves a tree or a recorded chain; another `head` makes another block the newest."""
+    """Serves a tree or a recorded chain.
+
+    If `head` is set to another block, this block becomes the newest.
+    """
 
     def __init__(self, chain: BlockTree | BlockIndex, head: Block | None = None) -> None:
         super().__init__()
@@ -239,7 +245,7 @@ class Provider(FakeEndpoint):
     # --- finding ---
 
     def _find_block(self, block_argument: str | Json) -> Block | None:
-        """Return the block that a number, tag, hash or EIP-1898 object names, or None."""
+        """Find the block for a number, tag, hash or EIP-1898 object, if it exists."""
         if isinstance(block_argument, dict):
             block_argument = str(
                 block_argument["blockHash"]

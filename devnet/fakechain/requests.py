@@ -1,4 +1,4 @@
-"""Requests to a fake endpoint, and responses other than JSON results."""
+"""Requests to a fake endpoint, and responses that are not JSON results."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,10 @@ HASH_LENGTH = 66
 
 
 class FakeRpcError(Exception):
-    """The member `error` of a JSON-RPC response; `data` is the optional member of that name."""
+    """The member `error` of a JSON-RPC response.
+
+    `data` is the optional member of this name.
+    """
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -23,7 +26,7 @@ class FakeRpcError(Exception):
 
 @dataclass(slots=True)
 class HttpResponse:
-    """A whole HTTP response, for faults below JSON-RPC.
+    """A complete HTTP response, for faults below JSON-RPC.
 
     If `content_length` is set, it is sent instead of the body's length, and the connection is
     closed after the body. If `is_reset` is set, the connection is reset, as by a crashed server.
@@ -38,7 +41,10 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class FakeRequest:
-    """One call; `block_range` is the first and last block that the call names, or None."""
+    """A call to a fake endpoint.
+
+    `block_range` is the first and last block that the call names, or None.
+    """
 
     method: str
     params: tuple[Any, ...]
@@ -46,7 +52,7 @@ class FakeRequest:
 
     @property
     def is_by_block_hash(self) -> bool:
-        """Whether the call names its block by the hash."""
+        """Whether the call names its block by hash."""
         if not self.params:
             return False
         block_argument = self.params[0]

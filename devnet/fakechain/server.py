@@ -1,4 +1,4 @@
-"""Serves a fake endpoint over HTTP/1.1 with keep-alive and one thread per connection.
+"""Serves a fake endpoint over HTTP/1.1 with keep-alive, in one thread per connection.
 
 This small server is used because the server of the standard library takes ten times as long per
 request.
@@ -23,7 +23,7 @@ _CLOSE_TIMEOUT_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServedEndpoint:
-    """A fake endpoint that is being served, and its URL."""
+    """A fake endpoint while it is served, with its URL."""
 
     url: str
     provider: FakeEndpoint
@@ -31,7 +31,10 @@ class ServedEndpoint:
 
 @contextmanager
 def serve_endpoint(provider: FakeEndpoint, *, port: int = 0) -> Iterator[ServedEndpoint]:
-    """Serve an endpoint within the context, on a local port, by default on any free port."""
+    """Serve an endpoint on a local port within the context.
+
+    By default any free port is used.
+    """
     server = _Server(provider, port)
     try:
         yield ServedEndpoint(f"http://{_HOST}:{server.port}", provider)

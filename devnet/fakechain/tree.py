@@ -1,4 +1,4 @@
-"""A tree of consistent blocks; mining on an older block creates a fork.
+"""A tree of consistent blocks, in which mining on an older block creates a fork.
 
 The same calls produce the same hashes in every process.
 """
@@ -17,7 +17,10 @@ SENDER = "0x" + "5e" * 20
 
 
 class TxPlacement(NamedTuple):
-    """The position of a transaction in a block; a transaction may also be in orphaned blocks."""
+    """The position of a transaction in a block.
+
+    The transaction may also be in orphaned blocks.
+    """
 
     block: Block
     tx_index: int
@@ -25,23 +28,24 @@ class TxPlacement(NamedTuple):
 
 @dataclass(slots=True)
 class BlockIndex:
-    """All blocks of all forks, and the positions of every transaction in these blocks."""
+    """All blocks of all forks, with the positions of every transaction."""
 
     chain_id: int
     block_by_hash: dict[str, Block] = field(default_factory=dict)
     placements_by_tx: dict[str, list[TxPlacement]] = field(default_factory=dict)
 
     def add_block(self, block: Block, tx_hashes: Iterable[str]) -> None:
-        """Add one block and the positions of its transactions."""
+        """Add a block and the positions of its transactions."""
         self.block_by_hash[block.hash] = block
         for index, tx_hash in enumerate(tx_hashes):
             self.placements_by_tx.setdefault(tx_hash, []).append(TxPlacement(block, index))
 
 
 class BlockTree:
-    """Blocks on top of a genesis block; `start` is the time of the genesis block in unix seconds.
+    """Blocks on top of a genesis block.
 
-    One thread may mine while any number of threads read.
+    `start` is the time of the genesis block in unix seconds. One thread may mine while any number
+    of threads read.
     """
 
     def __init__(self, chain_id: int = 31337, start: int = GENESIS_TIME) -> None:
@@ -61,7 +65,7 @@ class BlockTree:
         *,
         number: int | None = None,
     ) -> MinedBlock:
-        """Mine a block `seconds` after `parent_block`, which is the last mined block by default.
+        """Mine a block `seconds` after its parent, which is the last mined block by default.
 
         If `number` is given, the heights below it are skipped, as on some chains. `seconds` may be
         0 or negative.
@@ -80,7 +84,7 @@ class BlockTree:
         seconds: int = 12,
         calldata: str = "0x",
     ) -> MinedBlock:
-        """Mine a block with one transaction that emits these logs.
+        """Mine a block whose only transaction emits these logs.
 
         The transaction is sent to the contract of the first log.
         """
@@ -90,7 +94,7 @@ class BlockTree:
     def mine_empty_blocks(
         self, count: int, parent_block: Block | None = None, seconds: int = 12
     ) -> Block:
-        """Mine `count` empty blocks and return the last one."""
+        """Mine `count` empty blocks, and return the last one."""
         last_block = parent_block or self.last_mined
         for _ in range(count):
             last_block = self.mine((), last_block, seconds)
@@ -115,7 +119,7 @@ class BlockTree:
 
 
 def get_branch(block: Block) -> list[Block]:
-    """Return the chain from the first block up to `block`."""
+    """Return the chain from the first block to `block`."""
     branch_blocks: list[Block] = []
     current_block: Block | None = block
     while current_block is not None:
@@ -125,7 +129,10 @@ def get_branch(block: Block) -> list[Block]:
 
 
 class BranchView:
-    """The branch that an endpoint shows; a height without a block maps to None."""
+    """The branch that an endpoint shows.
+
+    A height without a block maps to None.
+    """
 
     def __init__(self, head: Block) -> None:
         self._branch: list[Block | None] = []
@@ -135,7 +142,7 @@ class BranchView:
         self.head = head
 
     def switch_to(self, head: Block) -> list[Block]:
-        """Switch to the branch of another head, and return the new blocks in ascending order."""
+        """Switch to the branch of another head, and return its new blocks in ascending order."""
         new_blocks: list[Block] = []
         current_block: Block | None = head
         while current_block is not None and not self.contains(current_block):
@@ -163,7 +170,7 @@ class BranchView:
         return self._branch[number] if 0 <= number <= self.head.number else None
 
     def get_blocks(self, first_number: int, last_number: int) -> list[Block]:
-        """Return the blocks of a range that exist."""
+        """Return the existing blocks of a range."""
         last_number = min(last_number, self.head.number)
         return [
             block
@@ -172,7 +179,7 @@ class BranchView:
         ]
 
     def get_block_below_head(self, depth: int) -> Block | None:
-        """Return the block `depth` below the head, or the first block if the chain is shorter."""
+        """Return the block `depth` below the head, or the first block of a shorter chain."""
         number = max(0, self.head.number - depth)
         while number and self._branch[number] is None:
             number -= 1
@@ -183,5 +190,5 @@ class BranchView:
         return shown_block is not None and shown_block.hash == block.hash
 
     def has_ever_contained(self, block: Block) -> bool:
-        """Return whether a block is on the branch, or once was."""
+        """Return whether a block is or was on the branch."""
         return block.hash in self._shown_hashes

@@ -1,4 +1,4 @@
-"""A proxy that forwards requests to a real endpoint and applies injected faults to the results."""
+"""A proxy that forwards requests to a real endpoint and injects faults into results."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,10 @@ _INTERNAL_ERROR = -32603
 
 
 class UpstreamProxy(FakeEndpoint):
-    """Forwards all requests to the endpoint `url`; a batch is forwarded as one request."""
+    """Forwards all requests to the endpoint `url`.
+
+    A batch is forwarded as one request.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -65,7 +68,10 @@ class UpstreamProxy(FakeEndpoint):
 
     @override
     def find_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
-        """Return the range of block numbers in a call; hashes and tags are not resolved."""
+        """Return the range of block numbers in a call.
+
+        Hashes and tags are not resolved.
+        """
         block_argument = _params[0] if _params else None
         if isinstance(block_argument, dict):
             first_block, last_block = (

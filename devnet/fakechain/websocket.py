@@ -26,7 +26,7 @@ Send = Callable[[dict[str, Any]], None]
 
 @dataclass
 class PushServer:
-    """A WebSocket server and its faults, which may be changed at any time.
+    """A WebSocket server with faults that may be changed at any time.
 
     While `is_silent` is set, the connection stays open, but no heads are sent. If `sends_twice` is
     set, each head is sent twice. If `reverses_pairs` is set, the second of two heads is sent
@@ -51,7 +51,7 @@ class PushServer:
                 connection.close(_GOING_AWAY)
 
     def push_header(self, header: dict[str, Any], send: Send) -> None:
-        """Send one new head, subject to the faults that are set."""
+        """Send a new head, unless a fault that is set prevents it."""
         if self.is_silent:
             return
         with self._lock:
@@ -79,7 +79,10 @@ class PushServer:
 
 @contextmanager
 def serve_websocket(provider: FakeEndpoint, *, port: int = 0) -> Iterator[PushServer]:
-    """Serve WebSocket within the context, on a local port, by default on any free port."""
+    """Serve WebSocket on a local port within the context.
+
+    By default any free port is used.
+    """
     push_server = PushServer("")
     subscription_ids = itertools.count(1)
 
@@ -99,7 +102,7 @@ def serve_websocket(provider: FakeEndpoint, *, port: int = 0) -> Iterator[PushSe
 
 
 class _WebSocketConnection:
-    """One connection and its subscriptions."""
+    """A connection and its subscriptions."""
 
     def __init__(
         self,

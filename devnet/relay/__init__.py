@@ -1,1 +1,1 @@
-"""A stand-in for Crynux's relay, with its event stream and its own figures over HTTP."""
+"""A stand-in for Crynux's relay that serves events and its own figures over HTTP."""

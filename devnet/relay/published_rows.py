@@ -1,4 +1,4 @@
-"""Defines the rows that a relay publishes (docs/reference/crynux-relay.md#rows)."""
+"""Defines the rows of a relay's stream (docs/reference/crynux-relay.md#rows)."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ NO_TASK = ""
 
 
 class TaskState(IntEnum):
-    """The `last_status` values of aborted tasks that the stand-in relay produces."""
+    """The `last_status` values of aborted tasks from the stand-in relay."""
 
     QUEUED = 0
     STARTED = 1
@@ -27,7 +27,7 @@ class TaskState(IntEnum):
 
 
 class AbortCode(IntEnum):
-    """The `abort_reason` values that the stand-in relay produces."""
+    """The `abort_reason` values from the stand-in relay."""
 
     TIMEOUT = 1
     INCORRECT_RESULT = 3
@@ -40,9 +40,10 @@ class AbortCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """One row of the stream; `task` is empty if the row names no task.
+    """A row of the stream.
 
-    `node` is the column with that name. In the row of an aborted task, it holds the issuer.
+    `task` is empty if the row names no task. `node` is the column with that name. In the row of an
+    aborted task, it holds the issuer.
     """
 
     id: int
@@ -52,7 +53,10 @@ class PublishedRow:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as the relay writes it, where `args` is a string that contains JSON."""
+        """Encode the row as the relay does.
+
+        `args` is a string that contains JSON.
+        """
         return {
             "id": self.id,
             "type": self.type,
@@ -63,7 +67,7 @@ class PublishedRow:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "PublishedRow":
-        """Parse a row as `to_json` or a relay writes it.
+        """Parse a row that `to_json` or a relay has written.
 
         Raises:
             ValueError: a field is missing or has the wrong type.
@@ -84,7 +88,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowBody:
-    """A row that has no id yet."""
+    """A row that has no id so far."""
 
     type: str
     node: str
@@ -96,12 +100,15 @@ class RowBody:
 
 
 def to_relay_address(node: Address) -> str:
-    """Return an address as the relay writes it, with the checksum of EIP-55."""
+    """Convert an address to the relay's format, with the checksum of EIP-55."""
     return str(to_checksum_address(node))
 
 
 def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: object) -> RowBody:
-    """Return the row of a task's start, answer, verdict or end, including the task's node."""
+    """Build the row of a task's start, answer, verdict or end.
+
+    The row names the task's node.
+    """
     node_text = to_relay_address(node)
     args = {"task_id_commitment": task, "selected_node": node_text, **extra_args}
     return RowBody(row_type, node_text, task, args)
@@ -110,7 +117,10 @@ def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: ob
 def build_aborted_row(
     task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
 ) -> RowBody:
-    """Return the row of an aborted task, which names the task's issuer but not its node."""
+    """Build the row of an aborted task.
+
+    The row names the issuer of the task, but not its node.
+    """
     row_arguments = {
         "task_id_commitment": task,
         "abort_issuer": to_relay_address(issuer),
@@ -121,19 +131,25 @@ def build_aborted_row(
 
 
 def build_node_row(row_type: str, node: Address, network: str, **extra_args: object) -> RowBody:
-    """Return a row that names only a node, for a join, quit or stake."""
+    """Build a row that names only a node.
+
+    It is about a join, quit or stake.
+    """
     node_text = to_relay_address(node)
     args = {"node_address": node_text, "network": network, **extra_args}
     return RowBody(row_type, node_text, NO_TASK, args)
 
 
 def build_kickout_row(node: Address, task: TaskKey, network: str) -> RowBody:
-    """Return the row of a kickout, including the task that caused it."""
+    """Build the row of a kickout.
+
+    The row names the task that caused the kickout.
+    """
     node_text = to_relay_address(node)
     row_arguments = {"node_address": node_text, "task_id_commitment": task, "network": network}
     return RowBody("NodeKickedOut", node_text, task, row_arguments)
 
 
 def hash_result(result: str) -> str:
-    """Return a digest as the `score` of a result, as for language models."""
+    """Return a digest that serves as the `score` of a result, as for language models."""
     return "0x" + hashlib.sha256(result.encode()).hexdigest()

@@ -1,7 +1,8 @@
-"""A relay's own books of each node's pool and health, in floats as in the relay.
+"""A relay's own books about nodes' pools and health.
 
-The module follows the relay's rules (docs/explanation/crynux.md#the-relays-rules), but shares no
-code with the daemon. If both yield the same values, two independent computations agree.
+They use floats as the relay does. The module follows the relay's rules
+(docs/explanation/crynux.md#the-relays-rules), but shares no code with the daemon. If both yield
+the same values, two independent computations agree.
 """
 
 import math
@@ -20,7 +21,7 @@ _RESTORED_SCORES = 49
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A node's state from `time` (relay seconds) until its next state.
+    """The state of a node from `time` (relay seconds) until its next state.
 
     `long_term` is Q_long / 10; `health` is H at `time`.
     """
@@ -33,25 +34,31 @@ class NodeState:
     stake: int = 0
 
     def compute_reliability(self, at_time: float) -> float:
-        """Return the reliability H at a time, including the recovery since the state began."""
+        """Compute the reliability H at a time.
+
+        It includes the recovery since the state began.
+        """
         remaining_loss = math.exp(-max(0.0, at_time - self.time) / _TAU_SECONDS)
         return 1.0 - (1.0 - self.health) * remaining_loss
 
     def is_excluded_at(self, at_time: float) -> bool:
-        """Return whether the node is excluded: it gets no tasks until its reliability recovers."""
+        """Return whether the node is excluded.
+
+        Such a node gets no tasks until its reliability has recovered.
+        """
         return self.excluded and self.compute_reliability(at_time) < _READMITTED_FROM
 
 
 @dataclass(slots=True)
 class NodeBook:
-    """The pool of a node, and all of its states, oldest first."""
+    """The pool of a node and all of its states, oldest first."""
 
     pool: list[int] = field(default_factory=list)
     states: list[NodeState] = field(default_factory=list)
 
     @property
     def is_due(self) -> bool:
-        """Whether the pool is full and its mean too low.
+        """Whether the pool is full and its mean is too low.
 
         If so, the next task that ends causes a kickout.
         """
@@ -59,13 +66,19 @@ class NodeBook:
 
 
 class RelayBooks:
-    """The books of all nodes; the methods must be called in chronological order."""
+    """The books of all nodes.
+
+    Methods must be called in chronological order.
+    """
 
     def __init__(self) -> None:
         self.book_by_node: dict[Address, NodeBook] = {}
 
     def record_join(self, node: Address, at_time: float, stake: int) -> None:
-        """Record a join, which resets H to 1 and raises a low score to the rejoin floor."""
+        """Record a join.
+
+        It resets H to 1 and raises a low score to the rejoin floor.
+        """
         book = self.book_by_node.setdefault(node, NodeBook())
         long_term = book.states[-1].long_term if book.states else _NEW_NODE_SCORE
         if book.states and 0 < long_term < _REJOIN_FLOOR:
@@ -102,14 +115,14 @@ class RelayBooks:
         self._append_state(node, at_time, health=health, excluded=is_excluded)
 
     def reset_pools_to_mean(self, at_time: float) -> None:
-        """Replace each pool by copies of its truncated mean, as a restarted relay does."""
+        """Fill each pool with copies of its truncated mean, as a restarted relay does."""
         for node, book in self.book_by_node.items():
             if book.pool and sum(book.pool):
                 book.pool = [sum(book.pool) // len(book.pool)] * _RESTORED_SCORES
                 self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
 
     def get_state(self, node: Address, time: float) -> NodeState:
-        """Return a node's state at `time`; it must not be earlier than the node's latest state."""
+        """Return a node's state at `time`, which must not precede the node's latest state."""
         last_state = self.book_by_node[node].states[-1]
         return replace(last_state, time=time, health=last_state.compute_reliability(time))
 
@@ -119,5 +132,8 @@ class RelayBooks:
 
 
 def _compute_long_term_score(pool: list[int]) -> float:
-    """Return a pool's long-term score (Q_long / 10), or a new node's score if all are 0."""
+    """Compute a pool's long-term score (Q_long / 10).
+
+    If all scores are 0, it is the score of a new node.
+    """
     return sum(pool) / len(pool) / _MAX_SCORE if any(pool) else _NEW_NODE_SCORE

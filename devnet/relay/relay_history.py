@@ -1,4 +1,4 @@
-"""The history of a relay, either generated with its books, or recorded with its figures.
+"""The history of a relay, which was generated with its books or recorded.
 
 A record is a file of JSON lines in chronological order (docs/reference/crynux-relay.md#records):
 `{"t": 1790000000.5, "row": {...}}` as the stream showed it, and `{"t": ..., "nodes": [...]}` as
@@ -28,29 +28,35 @@ _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TimedRow:
-    """A row, and the time in relay seconds when its transaction was committed."""
+    """A row, and when its transaction was committed (relay seconds)."""
 
     time: float
     row: PublishedRow
 
 
 class RelaySource(Protocol):
-    """The source of the data that a stand-in relay serves; times are in relay seconds."""
+    """The data that a stand-in relay serves.
+
+    Times are in relay seconds.
+    """
 
     def list_rows(self, at_time: float) -> Sequence[PublishedRow]:
-        """Return every row that was committed up to a time, ordered by id."""
+        """Return all rows that were committed up to a time, ordered by id."""
         ...
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return the figures of every node as `/v2/network/nodes/data` shows them."""
+        """Return the figures of all nodes, as in `/v2/network/nodes/data`."""
         ...
 
     def get_node(self, node: str, at_time: float) -> dict[str, Any]:
-        """Return one node as `/v1/node` shows it; an unknown node has status 0."""
+        """Return a node as in `/v1/node`.
+
+        An unknown node has status 0.
+        """
         ...
 
     def format_node_events(self, at_time: float) -> str:
-        """Return the starts and releases of the last hour as text, one line each."""
+        """Format the starts and releases of the last hour as text, one per line."""
         ...
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]: ...
@@ -58,7 +64,7 @@ class RelaySource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RelayHistory:
-    """A generated network with its rows, ordered by id, and the relay's books."""
+    """A generated network with its rows, ordered by id, and its relay's books."""
 
     rows: tuple[TimedRow, ...]
     book_by_node: dict[Address, NodeBook]
@@ -69,11 +75,14 @@ class RelayHistory:
         return max((timed_row.time for timed_row in self.rows), default=0.0)
 
     def list_rows(self, at_time: float) -> list[PublishedRow]:
-        """Return the rows committed up to a time; commits are not in the order of ids."""
+        """Return the rows committed up to a time.
+
+        Rows are not committed in the order of their ids.
+        """
         return [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return all nodes, including the nodes that left, as the relay does."""
+        """Return all nodes, even those that left, as the relay does."""
         state_or_none_by_node = {
             node: find_state(book, at_time) for node, book in self.book_by_node.items()
         }
@@ -89,7 +98,7 @@ class RelayHistory:
         ]
 
     def get_node(self, node: str, at_time: float) -> dict[str, Any]:
-        """Return one node as `/v1/node` shows it."""
+        """Return a node as in `/v1/node`."""
         address = Address(node.lower())
         node_state = (
             find_state(self.book_by_node[address], at_time)
@@ -109,7 +118,7 @@ class RelayHistory:
         }
 
     def format_node_events(self, at_time: float) -> str:
-        """Return the starts and releases of the last hour as text, one line each."""
+        """Format the starts and releases of the last hour as text, one per line."""
         return "\n".join(self._iter_node_events(at_time))
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
@@ -182,14 +191,17 @@ _ACTION_BY_ROW_TYPE = {
 
 
 def find_state(book: NodeBook, at_time: float) -> NodeState | None:
-    """Return a node's state at a time, or None before its first join."""
+    """Return the state of a node at a time, or None before it first joined."""
     state_count = bisect_right(book.states, at_time, key=attrgetter("time"))
     return book.states[state_count - 1] if state_count else None
 
 
 @dataclass(frozen=True, slots=True)
 class RelayRecord:
-    """A recorded relay; its figures do not change between two recorded responses."""
+    """A recorded relay.
+
+    Its figures do not change between two recorded responses.
+    """
 
     rows: tuple[TimedRow, ...]
     timed_figures: tuple[tuple[float, list[dict[str, Any]]], ...]
@@ -200,22 +212,22 @@ class RelayRecord:
         return sorted(visible_rows, key=lambda row: row.id)
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return the figures of every node in the last response that was recorded up to a time."""
+        """Return the figures of all nodes in the last response recorded up to a time."""
         response_count = bisect_right(self.timed_figures, at_time, key=itemgetter(0))
         return self.timed_figures[response_count - 1][1] if response_count else []
 
     def get_node(self, node: str, at_time: float) -> dict[str, Any]:
-        """Return the response for an unknown node, because single nodes are not recorded."""
+        """Return the response for an unknown node, because no single node is recorded."""
         del at_time
         return {"address": node, "status": 0, "qos_score": 0.0, "model_ids": []}
 
     def format_node_events(self, at_time: float) -> str:
-        """Return no events, because they are not recorded."""
+        """Return no events, because events are not recorded."""
         del at_time
         return ""
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
-        """Return the number of nodes and tasks, counted from the rows."""
+        """Count the nodes and tasks in the rows."""
         row_types = [row.type for row in self.list_rows(at_time)]
         started_count = row_types.count("TaskStarted")
         ended_count = sum(row_type.startswith("TaskEnd") for row_type in row_types)
@@ -228,7 +240,7 @@ class RelayRecord:
 
 
 def parse_record(lines: Iterable[str]) -> RelayRecord:
-    """Parse the recorded rows and node figures of a relay from JSON lines.
+    """Parse a relay's recorded rows and node figures from JSON lines.
 
     Raises:
         InputError: a line is malformed; the message gives its number.
@@ -250,7 +262,7 @@ def parse_record(lines: Iterable[str]) -> RelayRecord:
 def iter_record_lines(
     rows: Iterable[TimedRow], source: RelaySource, poll_times: Sequence[float]
 ) -> Iterator[str]:
-    """Yield the lines of a record of `source`: its rows, and its figures at `poll_times`."""
+    """Yield a record of `source` as lines, with its rows and its figures at `poll_times`."""
     for timed_row in rows:
         yield json.dumps({"t": timed_row.time, "row": timed_row.row.to_json()})
     for poll_time in poll_times:

@@ -1,4 +1,4 @@
-"""The tasks of a generated relay network, single or in groups of three."""
+"""The tasks of a generated relay network, which are single or in groups of three."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class RelayTask:
 
 
 class GroupOutcome(Enum):
-    """The relay's possible endings for the task of a group member that answered."""
+    """How the relay may end an answered task of a group."""
 
     VALIDATED = "validated"
     REFUND = "refund"
@@ -43,7 +43,10 @@ class GroupOutcome(Enum):
 
 @dataclass(slots=True)
 class RelayGroup:
-    """The started members of a group; `queued_count` members still wait for a node."""
+    """The started members of a group.
+
+    `queued_count` is how many members still wait for a node.
+    """
 
     tasks: list[RelayTask]
     queued_count: int = 0
@@ -56,7 +59,7 @@ class RelayGroup:
         return have_all_ended and not self.queued_count
 
     def list_answered_tasks_by_speed(self) -> list[RelayTask]:
-        """Return the tasks that were answered, the fastest first."""
+        """Return the answered tasks, starting with the fastest."""
         seconds_and_tasks = [
             (task.elapsed_seconds, task) for task in self.tasks if task.elapsed_seconds is not None
         ]
@@ -64,7 +67,7 @@ class RelayGroup:
 
 
 def decide_outcomes(answered_tasks: Sequence[RelayTask]) -> list[GroupOutcome] | None:
-    """Return the outcome of each answered task, the fastest first.
+    """Decide how each answered task ends, starting with the fastest.
 
     If the relay never closes the group, return None. Two error reports count as equal, but their
     nodes earn nothing. Three error reports make the relay's transaction fail, because a refund

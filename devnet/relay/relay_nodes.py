@@ -1,4 +1,4 @@
-"""The nodes of a generated relay network, and the dishonest acts of its relay."""
+"""The nodes of a generated relay network, and the dishonest acts of the relay."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ _STAKE = 100_000 * 10**18
 
 @dataclass(frozen=True, slots=True)
 class RelayNode:
-    """The GPU and the behaviour of one node.
+    """The GPU and the behaviour of a node.
 
     `mean_seconds` is its mean time for a task, and `vram` its video memory in GB. The chances are
     probabilities per task. `silent_chance` is the chance that the node never answers,
@@ -42,7 +42,7 @@ RELAY_NODES = (
 
 @dataclass(frozen=True, slots=True)
 class RelayLies:
-    """Dishonest acts of a relay that make its books and its rows disagree.
+    """Dishonest acts of a relay, after which its books and its rows disagree.
 
     Groups, timeouts and ended tasks are counted from 1; 0 means that the act never happens. In the
     group `swapped_group`, the first two members get each other's score. In the group

@@ -1,8 +1,9 @@
-"""A demo of Crynux's current network, with stakes on a local chain and a stand-in relay.
+"""A demo of Crynux's current network with a local chain and a stand-in relay.
 
-The daemon reads both. The verdict has three parts. The daemon's state must equal the relay's rows,
-as read by this process. The daemon's Q_long must equal the relay's, within the bounds that follow
-from the rows. The audit must find no difference at any node of the honest relay.
+Nodes have stakes on the chain. The daemon reads both. The verdict has three parts. The daemon's
+state must equal the relay's rows, as read by this process. The daemon's Q_long must equal the
+relay's, within the bounds that follow from the rows. The audit must find no difference at any node
+of the honest relay.
 """
 
 import json
@@ -49,7 +50,7 @@ _OMITTED_SECTIONS = ("dispatch", "oracle", "limits")
 
 @dataclass(frozen=True, slots=True)
 class RelayNodeComparison:
-    """The values of one node in the daemon and in the relay, and whether they match.
+    """The values of a node in the daemon and in the relay, and whether they match.
 
     `relays` is Q_long / 10 in the relay's books, and must be between `lowest` and `highest`.
     `zeros` are the derived scores of 0 for silent members, for which the relay publishes no row.
@@ -69,7 +70,7 @@ class RelayNodeComparison:
 
     @property
     def is_within_bound(self) -> bool:
-        """Whether the relay's Q_long is within the bounds derived from the rows."""
+        """Whether the relay's Q_long lies within the bounds that follow from the rows."""
         return (
             self.lowest - _MAX_ROUNDING_ERROR <= self.relays <= self.highest + _MAX_ROUNDING_ERROR
         )
@@ -77,7 +78,10 @@ class RelayNodeComparison:
 
 @dataclass(frozen=True, slots=True)
 class RelaySummary:
-    """The results of the demo; an empty `faults` means that all checks passed."""
+    """The results of the demo.
+
+    An empty `faults` means that all checks passed.
+    """
 
     rows: int
     blocks: int
@@ -94,7 +98,10 @@ class RelaySummary:
 
 @dataclass(slots=True)
 class RelayShow:
-    """A running demo; call `run_until_folded` once, then `verify_stored_state`."""
+    """A running demo.
+
+    Call `run_until_folded` once, then `verify_stored_state`.
+    """
 
     network: StakedChain
     history: RelayHistory
@@ -104,7 +111,7 @@ class RelayShow:
     options: DemoOptions
 
     def run_until_folded(self, daemon_process: DemoDaemon) -> None:
-        """Mine a block per second until the daemon has processed every row.
+        """Mine a block each second until the daemon has processed every row.
 
         Raises:
             FatalError: the daemon ended or was too slow, or the user stopped the demo.
@@ -185,7 +192,7 @@ class RelayShow:
         return RelaySummary(len(rows), head, node_readings, faults)
 
     def _matches_rows(self, stored_node: Node, recomputed_node: DerivedNode) -> bool:
-        """Return whether a stored node matches rows, stake on chain, and H in the books."""
+        """Return whether a stored node agrees with rows, stake on chain and H in the books."""
         stake_by_node = {
             self.network.address_by_name[node.name]: node.stake
             for node in self.network.relay_nodes
@@ -218,7 +225,7 @@ class RelayShow:
 def start_relay_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[RelayShow, DemoDaemon]]:
-    """Start chain, stakes, relay, database and daemon; remove all of them afterwards.
+    """Start chain, stakes, relay, database and daemon, and remove all of them afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.

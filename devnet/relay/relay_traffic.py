@@ -1,4 +1,4 @@
-"""Generates the history of a relay with single tasks and groups of three.
+"""Generates the history of a relay, with single tasks and groups of three.
 
 Rows that the relay commits in one transaction are committed together here, in the same order
 (docs/reference/crynux-relay.md#order-inside-one-transaction).
@@ -39,7 +39,7 @@ _GROUP_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class TrafficPlan:
-    """The traffic to generate in `seconds` seconds from `start` (relay seconds) on.
+    """What traffic to generate within `seconds` seconds from `start` (relay seconds).
 
     An order is placed every `gap_seconds` on average; `group_share` is the share of orders that
     are groups of three. `time_scale` multiplies all durations, including the gaps between orders.
@@ -62,7 +62,10 @@ class TrafficPlan:
 
 
 def generate_history(plan: TrafficPlan) -> RelayHistory:
-    """Generate a history; the same plan produces the same rows, figures and lies."""
+    """Generate a history.
+
+    The same plan produces the same rows, figures and lies.
+    """
     simulation = _TrafficSimulation(plan)
     simulation.run()
     return RelayHistory(
@@ -71,7 +74,7 @@ def generate_history(plan: TrafficPlan) -> RelayHistory:
 
 
 def derive_node_address(name: str) -> Address:
-    """Return a demo node's address, derived from its name."""
+    """Derive the address of a demo node from its name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
 
@@ -92,7 +95,7 @@ class _TrafficSimulation:
         self.rows: list[TimedRow] = []
 
     def run(self) -> None:
-        """Let all nodes join, order tasks until the time is over, and finish running tasks."""
+        """Let all nodes join, order tasks until the time is over, and end running tasks."""
         for node_index, node in enumerate(self.node_by_address):
             self._schedule(
                 2.0 * node_index + self._random.random(), partial(self._join_node, node)
@@ -125,7 +128,10 @@ class _TrafficSimulation:
         return self._counters[counter]
 
     def _commit_rows(self, *bodies: RowBody) -> None:
-        """Commit rows in one transaction, with consecutive ids and the same time."""
+        """Commit rows in one transaction.
+
+        They get consecutive ids and the same time.
+        """
         for body in bodies:
             self.rows.append(TimedRow(self._now, body.with_id(len(self.rows) + 1)))
 
@@ -141,7 +147,10 @@ class _TrafficSimulation:
         self._idle_nodes.append(node)
 
     def _finish_task(self, task: RelayTask) -> list[RowBody]:
-        """Release the node of an ended task, and return the rows of a kickout if it is due."""
+        """Release the node of a task that ended.
+
+        If a kickout is due, its rows are returned.
+        """
         task.has_ended = True
         is_early_kick = self._increment_counter("end") == self._plan.lies.early_kick
         if not (self.books.book_by_node[task.node].is_due or is_early_kick):
@@ -331,7 +340,7 @@ class _TrafficSimulation:
         answered_tasks: Sequence[RelayTask],
         outcomes: Sequence[GroupOutcome],
     ) -> None:
-        """Add the scores of a group's tasks to the books, except for wrong results."""
+        """Add the scores of a group's tasks to the books, except those of wrong results."""
         scores = list(RANK_SCORES[: len(answered_tasks)])
         if self._increment_counter("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])

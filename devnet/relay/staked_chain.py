@@ -1,4 +1,4 @@
-"""A local chain with stakes in a stand-in for NodeStaking, as in the current Crynux."""
+"""A local chain whose NodeStaking stand-in holds the stakes of nodes."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ _STAKE_DIVISOR = 250
 
 @dataclass(slots=True)
 class StakedChain:
-    """The deployed contract and its accounts; block times follow the wall clock.
+    """A deployed staking contract and its accounts.
 
-    Two blocks are at least one second apart. `address_by_name` maps the name of a demo node to its
-    account.
+    Block times follow the wall clock. Two blocks are at least one second apart. `address_by_name`
+    maps the name of a demo node to its account.
     """
 
     chain: LocalChain
@@ -33,7 +33,10 @@ class StakedChain:
     block_time: int
 
     def mine_block(self, transactions: Sequence[dict[str, str]] = ()) -> None:
-        """Mine a block, unless there are no transactions and this second already has a block."""
+        """Mine a block.
+
+        None is mined if there are no transactions and this second already has a block.
+        """
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         if now > self.block_time or transactions:
             self.block_time = max(now, self.block_time + 1)
@@ -56,7 +59,7 @@ class StakedChain:
 
 
 def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
-    """Deploy the stand-in contract on a new chain, and let its nodes stake."""
+    """Deploy the stand-in contract on a new chain, where its nodes stake."""
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     owner, receiver, *nodes = accounts
     code = build_creation_code(_ARTIFACT, receiver)

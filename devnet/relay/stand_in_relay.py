@@ -1,4 +1,4 @@
-"""Serves a relay's public interface from a history or a record, optionally with faults.
+"""Serves a relay's public interface from a history or record, with optional faults.
 
 See docs/reference/crynux-relay.md#interface. Paths, parameters, responses and errors are those of
 the relay in August 2026, as far as an auditor uses them. A reader must detect each fault
@@ -22,7 +22,10 @@ from devnet.relay.relay_history import RelaySource
 
 
 class RelayFault(StrEnum):
-    """A fault of the stream. Some faults affect a single row, given by its id."""
+    """A fault of the stream.
+
+    Some faults affect only the row with a given id.
+    """
 
     # Every response is an error (`SILENT`), or every response is truncated (`CUT`).
     SILENT = "silent"
@@ -48,14 +51,20 @@ _CAPPING_FAULTS = (RelayFault.FROZEN, RelayFault.WENT_BACK)
 
 
 class FaultSwitch:
-    """The active faults; one thread may change them while others serve rows."""
+    """Switches faults on and off.
+
+    One thread may change them while others serve rows.
+    """
 
     def __init__(self) -> None:
         self._row_by_fault: dict[RelayFault, int] = {}
         self._lock = Lock()
 
     def switch_on(self, fault: RelayFault, row_id: int = 0) -> None:
-        """Switch a fault on, for the row `row_id` if the fault affects a single row."""
+        """Switch a fault on.
+
+        If the fault affects a single row, this is the row `row_id`.
+        """
         with self._lock:
             self._row_by_fault[fault] = row_id
 
@@ -68,7 +77,7 @@ class FaultSwitch:
         return fault in self._row_by_fault
 
     def apply_to_rows(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-        """Return the committed rows as the faulty stream shows them, ordered by id."""
+        """Return the rows as the faulty stream shows them, ordered by id."""
         with self._lock:
             row_by_fault = dict(self._row_by_fault)
         hidden_ids = {row_by_fault[fault] for fault in _HIDING_FAULTS if fault in row_by_fault}
@@ -87,7 +96,10 @@ class FaultSwitch:
         ]
 
     def encode_row(self, row: PublishedRow) -> dict[str, Any]:
-        """Return a row as JSON; the fault `BAD_ROW` truncates the `args` of the affected row."""
+        """Encode a row as JSON.
+
+        The fault `BAD_ROW` truncates the `args` of the affected row.
+        """
         row_json = row.to_json()
         if self._row_by_fault.get(RelayFault.BAD_ROW) == row.id:
             row_json["args"] = row_json["args"][:-1]
@@ -95,7 +107,7 @@ class FaultSwitch:
 
 
 def _forge_row(row: PublishedRow) -> PublishedRow:
-    """Return a copy of the row with another node in it, as a forger would write it."""
+    """Copy a row with another node in it, as a forger would write it."""
     other_address = "0x" + "00" * 19 + "01"
     address_args = [
         name for name in ("selected_node", "node_address", "abort_issuer") if name in row.args
@@ -121,7 +133,10 @@ class RelayResponse(NamedTuple):
 
 @dataclass(slots=True)
 class StandInRelay:
-    """A stand-in relay. `clock` returns its time in seconds; rows up to this time are served."""
+    """A stand-in relay.
+
+    `clock` returns its time in seconds; rows up to this time are served.
+    """
 
     source: RelaySource
     clock: Callable[[], float]
@@ -130,7 +145,7 @@ class StandInRelay:
     requested_paths: list[str] = field(default_factory=list)
 
     def handle_get(self, target: str) -> RelayResponse:
-        """Handle a GET request for a path, which may include a query string."""
+        """Handle a GET request for a path, with or without a query string."""
         self.requested_paths.append(target)
         if self.faults.is_on(RelayFault.SILENT):
             return _build_response(500, {"message": "invalid connection"})
@@ -155,7 +170,7 @@ class StandInRelay:
         return _build_response(404, {"message": "not found"})
 
     def list_events(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/events`: return the rows above `after_id` in ascending order."""
+        """Handle `GET /v1/events`, which returns the rows above `after_id` in order."""
         if "event_type" in query:
             # The real relay filters by a column that does not exist, so it returns this error.
             return _build_response(
@@ -169,18 +184,21 @@ class StandInRelay:
         )
 
     def get_current_id(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/events/current_id`: return the newest id, or 0 if there are no rows."""
+        """Handle `GET /v1/events/current_id`, which returns the newest id.
+
+        The id is 0 if there are no rows.
+        """
         return _build_success_response(
             max((row.id for row in self._select_rows(query)), default=0)
         )
 
     def get_time(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/now`: return the relay's clock in whole seconds."""
+        """Handle `GET /v1/now`, which returns the relay's time in whole seconds."""
         del query
         return _build_success_response({"now": int(self.clock())})
 
     def list_nodes(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v2/network/nodes/data`: return the current figures of every node."""
+        """Handle `GET /v2/network/nodes/data`, which returns current figures of all nodes."""
         page = _parse_number(query, "page", 1)
         page_size = _parse_number(query, "page_size", _MAX_PAGE_SIZE)
         if page < 1 or not 1 <= page_size <= _MAX_PAGE_SIZE:
@@ -189,7 +207,10 @@ class StandInRelay:
         return _build_success_response(all_nodes[(page - 1) * page_size : page * page_size])
 
     def list_node_events(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/stats/node_events`, the text of the last hour's starts and releases."""
+        """Handle `GET /v1/stats/node_events`, a text of recent starts and releases.
+
+        It covers the last hour.
+        """
         del query
         return RelayResponse(200, self.source.format_node_events(self.clock()).encode(), _TEXT)
 
@@ -252,7 +273,10 @@ def _build_response(status: int, body: Mapping[str, Any]) -> RelayResponse:
 
 @contextmanager
 def serve_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
-    """Serve the relay on a local port, by default on any free port, and yield the URL."""
+    """Serve the relay on a local port, and yield its URL.
+
+    By default any free port is used.
+    """
     server = ThreadingHTTPServer((_HOST, port), _create_handler_class(relay))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="relay")
@@ -280,6 +304,6 @@ def _create_handler_class(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
 
         @override
         def log_message(self, format: str, *args: object) -> None:
-            """Omit the access log, so that the output of a test stays readable."""
+            """Write no access log, so that the output of tests stays readable."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""Faults of headers, receipts and heads, and faults that load balancers and caches cause.
+"""Faults of headers, receipts and heads, and of load balancers and caches.
 
 Finality tags (`Provider.tag_targets`), and history that is reported as pruned
 (`Provider.pruned_below`), are settings of a provider instead.
@@ -38,7 +38,7 @@ def build_changed_header_fault(
 
 
 def build_zero_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves an empty bloom although there are logs (Aurora #271, Polygon)."""
+    """Return a fault that serves an empty bloom despite logs (Aurora #271, Polygon)."""
     return build_changed_header_fault({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
 
 
@@ -50,7 +50,7 @@ def build_saturated_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_wrong_bloom_fault(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves the bloom of nonexistent logs (zkSync #4580)."""
+    """Return a fault that serves a bloom of logs that do not exist (zkSync #4580)."""
     return build_changed_header_fault({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
 
 
@@ -74,7 +74,7 @@ def build_wrong_parent_fault(
 def build_changed_receipts_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that passes copies of a block's receipts through `change`."""
+    """Return a fault that applies `change` to copies of a block's receipts."""
 
     def change_result(_request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         return list(change([dict(receipt) for receipt in result]))
@@ -87,7 +87,7 @@ def build_changed_receipts_fault(
 
 
 def build_omitted_receipt_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that omits the receipt at `index`, counted from 0."""
+    """Return a fault that omits the receipt at an index, counted from 0."""
     return build_changed_receipts_fault(
         "a receipt left out", lambda receipts: receipts[:index] + receipts[index + 1 :], **limits
     )
@@ -117,12 +117,18 @@ def _invert_status(receipt: Json) -> Json:
 
 
 def build_null_result_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that returns null, by default for blocks, as if they did not exist."""
+    """Return a fault that returns null, as if the requested block did not exist.
+
+    By default it affects requests for blocks.
+    """
     return build_fixed_result_fault(None, **add_default_methods(limits, *HEADER_METHODS))
 
 
 def build_fixed_result_fault(value: object, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that returns a fixed value; the limit `methods` selects the calls."""
+    """Return a fault that returns a fixed value.
+
+    The limit `methods` selects the affected calls.
+    """
     return InjectedFault("fixed result", lambda _request, _result: value, limits=limits)
 
 
@@ -137,7 +143,7 @@ def build_wrong_chain_id_fault(chain_id: int, **limits: Unpack[FaultLimits]) -> 
 def build_forwarding_fault(
     other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that lets another endpoint answer, as a load balancer does.
+    """Return a fault that forwards calls to another endpoint, as a load balancer does.
 
     With the limits `methods` or `when`, only some calls go to the other endpoint (see
     `match_every_second_request`).
@@ -150,7 +156,7 @@ def build_forwarding_fault(
 
 
 def match_every_second_request() -> Callable[[FakeRequest], bool]:
-    """Return a function for the limit `when` that matches every second request."""
+    """Return a function for the limit `when` that affects every second request."""
     lock = Lock()
     request_counter = [0]
 
@@ -163,7 +169,7 @@ def match_every_second_request() -> Callable[[FakeRequest], bool]:
 
 
 def match_after_requests(request_count: int) -> Callable[[FakeRequest], bool]:
-    """Return a `when` function that matches every request after the first `request_count`."""
+    """Return a function for the limit `when` that skips the first `request_count` requests."""
     lock = Lock()
     request_counter = [0]
 
@@ -176,7 +182,7 @@ def match_after_requests(request_count: int) -> Callable[[FakeRequest], bool]:
 
 
 def build_stale_cache_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves the first result forever, even after a reorg (safe PR#2955).
+    """Return a fault that serves the first result for ever, even after a reorg (safe PR#2955).
 
     The fault imitates a caching proxy, so calls with equal parameters get the same result. Errors
     are not cached.

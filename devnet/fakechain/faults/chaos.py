@@ -1,8 +1,8 @@
-"""An endpoint that is honest most of the time, but sometimes misbehaves for a few requests.
+"""An endpoint that is honest most of the time, but sometimes misbehaves briefly.
 
-Each period of misbehaviour is called a mood. It consists of a single kind of fault, drawn from a
-seed. Some faults are excluded because a client must stop using the endpoint after them: another
-chain, a rejected key, and invalid blooms and roots.
+It misbehaves for a few requests. Each period of misbehaviour is called a mood. It consists of a
+single kind of fault, drawn from a seed. Some faults are excluded because a client must stop using
+the endpoint after them: another chain, a rejected key, and invalid blooms and roots.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ OnMood = Callable[[str], None]
 
 
 class ChaosEndpoint(UpstreamProxy):
-    """Forwards to the endpoint `url`, with moods drawn from `seed`.
+    """Forwards requests to the endpoint `url`, in moods that are drawn from `seed`.
 
     `on_mood` is called when a mood begins.
     """
@@ -150,7 +150,7 @@ def _build_transport_faults() -> dict[str, InjectedFault]:
 
 
 def _build_lagging_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> InjectedFault:
-    """Return a fault that serves the chain as it was `lag_blocks` blocks ago."""
+    """Return a fault that serves the chain as of `lag_blocks` blocks ago."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         if request.method == "eth_blockNumber":
@@ -176,5 +176,5 @@ def _build_delayed_body_fault(seconds: float) -> InjectedFault:
 
 
 def format_fault_counts(fault_names: Mapping[str, int]) -> str:
-    """Return how often each kind of fault began, as a line of JSON."""
+    """Format how often each kind of fault began, as a line of JSON."""
     return msgspec.json.encode(dict(sorted(fault_names.items()))).decode()

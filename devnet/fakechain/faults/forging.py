@@ -1,4 +1,4 @@
-"""Endpoints that serve forged blocks, from a single wrong result up to a whole forged chain.
+"""Endpoints that serve forged blocks, from one wrong result to a whole forged chain.
 
 A `ForgeryPlan` defines the lie, which is how the time and the transactions of a block are changed.
 `Depth` defines how much else is forged to be consistent with the lie. `create_forged_provider`
@@ -23,12 +23,13 @@ _FORGED_CALL_FIELDS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
-    """The extent to which blocks are consistent with a lie; each depth includes the lower ones.
+    """How far blocks are consistent with a lie.
 
-    With `ANSWERS`, only the requested logs, transactions or status are forged. `RECEIPTS` forges
-    whole receipts, and `HEADERS` also roots, bloom and time, under the true hash. `BLOCKS` forges
-    whole linked blocks with their own hashes, but the first true block above them does not link to
-    them. With `CHAIN`, all blocks above them are mined again.
+    Each depth includes the lower ones. With `ANSWERS`, only the requested logs, transactions or
+    status are forged. `RECEIPTS` forges whole receipts, and `HEADERS` also roots, bloom and time,
+    under the true hash. `BLOCKS` forges whole linked blocks with their own hashes, but the first
+    true block above them does not link to them. With `CHAIN`, all blocks above them are mined
+    again.
     """
 
     ANSWERS = 1
@@ -50,7 +51,7 @@ def get_true_content(block: Block) -> BlockContent:
 
 
 class ForgeryPlan(NamedTuple):
-    """One way to forge a block.
+    """A way to forge a block.
 
     `forge_content` returns the forged content of a block, with the same number of transactions.
     `change_log` changes the JSON of a log. `change_tx_hash` changes a transaction hash in logs and
@@ -66,7 +67,7 @@ class ForgeryPlan(NamedTuple):
 def create_forged_provider(
     tree: BlockTree, forgery_plan: ForgeryPlan, depth: Depth, block_range: tuple[int, int]
 ) -> Provider:
-    """Return an endpoint that serves a tree's newest branch with some blocks forged.
+    """Create an endpoint that serves a tree's newest branch with some blocks forged.
 
     `block_range` is the first and last forged block. The endpoint shows the whole branch at once.
     Tags, code and faults can be set as for any other endpoint.
@@ -86,7 +87,7 @@ class _Forger(NamedTuple):
     block_range: tuple[int, int]
 
     def forge_block(self, true_block: Block, parent: Block) -> Block:
-        """Return the block that replaces a true block, on top of the given parent."""
+        """Forge the block that replaces a true block on top of the given parent."""
         first_block, last_block = self.block_range
         if true_block.number < first_block or true_block.parent is None:
             return true_block
@@ -117,7 +118,10 @@ class _Forger(NamedTuple):
 
 
 class _RelinkedBlock(Block):
-    """A copy of a true block on a new parent; its header still names the true parent."""
+    """A copy of a true block on a new parent.
+
+    Its header still names the true parent.
+    """
 
     def __init__(self, true_block: Block, parent: Block, block_hash: str | None = None) -> None:
         super().__init__(
@@ -155,7 +159,7 @@ class _RelinkedBlock(Block):
 
 
 class _ForgedBlock(_RelinkedBlock):
-    """A block with parts of the true block and parts of a sibling with forged content."""
+    """A block that combines parts of a true block with parts of a forged sibling."""
 
     def __init__(self, true_block: Block, parent: Block, sibling: Block, forger: _Forger) -> None:
         has_own_hash = forger.depth >= Depth.BLOCKS
@@ -216,7 +220,7 @@ class _ForgedBlock(_RelinkedBlock):
 
     @cached_property
     def _forged_receipts(self) -> list[Json]:
-        """The forged receipts, with this block's hash."""
+        """The forged receipts, with the hash of this block."""
         uses_sibling = self._depth >= Depth.HEADERS
         tx_hashes = self._sibling.tx_hashes if uses_sibling else self._true_block.tx_hashes
         receipts_with_tx_hashes = zip(

@@ -1,4 +1,4 @@
-"""Faults of logs: missing, capped, duplicated, malformed, or from another fork.
+"""Faults of logs that are missing, capped, duplicated, malformed or from another fork.
 
 All of them change `eth_getLogs`. With `methods=RECEIPT_METHODS` they change receipts instead, and
 with `methods=LOG_AND_RECEIPT_METHODS` both.
@@ -25,7 +25,7 @@ LOG_AND_RECEIPT_METHODS = LOG_METHODS | RECEIPT_METHODS
 def build_changed_logs_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that passes copies of a result's logs through `change`."""
+    """Return a fault that applies `change` to copies of a result's logs."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         if request.method in LOG_METHODS:
@@ -63,7 +63,10 @@ def build_every_log_changed_fault(
 def build_omitted_logs_fault(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that omits logs, by default all of them."""
+    """Return a fault that omits logs.
+
+    By default it omits all logs.
+    """
     return build_changed_logs_fault(
         "logs left out",
         lambda logs: [log for log in logs if is_omitted and not is_omitted(log)],
@@ -74,7 +77,7 @@ def build_omitted_logs_fault(
 def build_omitted_range_logs_fault(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that omits logs from requests for a range of blocks (geth #31593)."""
+    """Return a fault that omits logs if a range of blocks is requested (geth #31593)."""
     when = limits.get("when")
     limits["when"] = lambda request: (
         not request.is_by_block_hash and (when is None or when(request))
@@ -83,7 +86,10 @@ def build_omitted_range_logs_fault(
 
 
 def build_omitted_log_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that omits the log at `index` from each result, counted from 0."""
+    """Return a fault that omits one log from each result.
+
+    The log is at `index`, counted from 0.
+    """
     return build_changed_logs_fault(
         "one log left out", lambda logs: logs[:index] + logs[index + 1 :], **limits
     )
@@ -97,7 +103,7 @@ def build_capped_logs_fault(max_logs: int, **limits: Unpack[FaultLimits]) -> Inj
 
 
 def build_silent_pruning_fault(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that makes blocks under the height `below` look empty (Ghoststake #58).
+    """Return a fault that makes blocks lower than `below` look empty (Ghoststake #58).
 
     Their logs are missing in the results of ranges, and their receipts are null.
     """
@@ -115,7 +121,7 @@ def build_silent_pruning_fault(below: int, **limits: Unpack[FaultLimits]) -> Inj
 
 
 def build_empty_logs_for_unknown_block_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that returns `[]` for an unknown block, as Ganache does (0x PR#1080)."""
+    """Return a fault that serves `[]` for an unknown block, like Ganache (0x PR#1080)."""
 
     def change_result(_request: FakeRequest, result: object) -> object:
         return [] if isinstance(result, FakeRpcError) else result
@@ -130,7 +136,7 @@ def build_empty_logs_for_unknown_block_fault(**limits: Unpack[FaultLimits]) -> I
 def build_foreign_logs_fault(
     other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that serves another endpoint's logs, possibly from another fork."""
+    """Return a fault that serves the logs of another endpoint, even of another fork."""
 
     def change_result(request: FakeRequest, _result: object) -> object:
         try:
@@ -154,7 +160,7 @@ def build_duplicated_log_fault(index: int = 0, **limits: Unpack[FaultLimits]) ->
 
 
 def build_conflicting_log_fault(index: int = 0, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that adds a log with other data at the same position (ponder #2182)."""
+    """Return a fault that adds a log with other data at an existing position (ponder #2182)."""
 
     def change_all(logs: list[Json]) -> list[Json]:
         return logs + [{**log, "data": log["data"] + "00" * 32} for log in logs[index : index + 1]]
@@ -194,7 +200,7 @@ def build_removed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_pending_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves logs without a block, as if their transactions were pending."""
+    """Return a fault that serves logs without a block, as if they were pending."""
     null_fields = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
     return build_every_log_changed_fault(
         "pending logs", lambda log: log.update(null_fields), **limits
@@ -224,7 +230,7 @@ def build_uppercase_hex_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_odd_hex_length_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that appends one hex digit (half a byte) to the data of each log."""
+    """Return a fault that appends a hex digit (half a byte) to the data of each log."""
     return build_every_log_changed_fault(
         "half a byte", lambda log: log.update(data=log["data"] + "0"), **limits
     )

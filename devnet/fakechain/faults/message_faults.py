@@ -1,4 +1,4 @@
-"""Faults reported as JSON-RPC errors, with the error messages of many providers.
+"""Faults that are reported as JSON-RPC errors, with the messages of many providers.
 
 In a message, `{limit}` is the limit, and `{first}` and `{last}` are the requested range. See
 docs/reference/rpc-requirements.md#errors-when-reading.
@@ -25,7 +25,7 @@ class ErrorMessage(NamedTuple):
 
 
 def get_provider_messages(refused: RefusedFeature) -> tuple[ErrorMessage, ...]:
-    """Return every provider's message for a refused feature, from the table of dialects."""
+    """Return each provider's error message for a refused feature, from the table of dialects."""
     return tuple(
         ErrorMessage(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
     )
@@ -56,7 +56,7 @@ def build_error_fault(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> I
 def build_range_limit_fault(
     max_blocks: int, message: ErrorMessage = RANGE_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that rejects `eth_getLogs` for ranges of more than `max_blocks` blocks."""
+    """Return a fault that rejects `eth_getLogs` for more than `max_blocks` blocks."""
 
     def is_too_wide(request: FakeRequest, _result: object) -> bool:
         return (

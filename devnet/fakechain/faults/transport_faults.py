@@ -1,4 +1,4 @@
-"""Faults of HTTP statuses, bodies, connections and batches, and delays."""
+"""Faults of HTTP statuses, bodies, connections and batches, as well as delays."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -22,7 +22,10 @@ _HTML_PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>
 def build_http_response_fault(
     name: str, response: HttpResponse, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that sends this HTTP response instead; the call may have been executed."""
+    """Return a fault that sends this HTTP response instead of the result.
+
+    The call may still have been executed.
+    """
     return InjectedFault(name, lambda _request, _result: response, limits=limits)
 
 
@@ -40,7 +43,7 @@ def build_http_status_fault(
 def build_429_fault(
     retry_after: int | str | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that returns HTTP 429, with an optional Retry-After.
+    """Return a fault that sends HTTP 429, optionally with Retry-After.
 
     `retry_after` is in seconds, or an HTTP-date; the Date header of the response is then `NOW`.
     """
@@ -107,7 +110,7 @@ def build_reset_connection_fault(**limits: Unpack[FaultLimits]) -> InjectedFault
 
 
 def build_truncated_body_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that sends half of the JSON as if it were complete."""
+    """Return a fault that sends half of the JSON as if it were all."""
     return build_changed_body_fault(
         "half a JSON", lambda body: HttpResponse(body=body[: len(body) // 2]), **limits
     )
@@ -188,7 +191,7 @@ def build_failed_call_fault(index: int, **limits: Unpack[FaultLimits]) -> Inject
 
 
 def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that rejects a batch of more than `max_calls` calls as a whole (-32007)."""
+    """Return a fault that rejects whole batches of more than `max_calls` calls (-32007)."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -206,7 +209,7 @@ def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -
 def build_batch_limit_status_fault(
     name: str, body: bytes, code: int = 400, max_calls: int = 1
 ) -> InjectedFault:
-    """Return a fault that rejects a batch of more than `max_calls` calls with an HTTP status."""
+    """Return a fault that rejects batches of more than `max_calls` calls by HTTP status."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -220,7 +223,10 @@ def build_batch_limit_status_fault(
 
 
 def build_held_response_fault(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that executes the call, but holds the response until the gate is set."""
+    """Return a fault that executes the call, but holds its response until the gate opens.
+
+    The gate opens when it is set.
+    """
 
     def wait_for_gate(_request: FakeRequest, result: object) -> object:
         gate.wait(_MAX_HOLD_SECONDS)
@@ -234,7 +240,7 @@ def build_held_response_fault(gate: Event, **limits: Unpack[FaultLimits]) -> Inj
 def build_delayed_response_fault(
     clock: VirtualClock, seconds: float, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that advances a virtual clock by `seconds` at each call."""
+    """Return a fault that advances a virtual clock by `seconds` in each call."""
 
     def advance_clock(_request: FakeRequest, result: object) -> object:
         clock.advance(seconds)
@@ -248,7 +254,10 @@ def build_delayed_response_fault(
 def build_callback_fault(
     callback: Callable[[FakeRequest], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that runs a callback, such as a reorg, after the result was computed."""
+    """Return a fault that runs a callback after the result was computed.
+
+    The callback may cause a reorg, for example.
+    """
 
     def run_callback(request: FakeRequest, result: object) -> object:
         callback(request)

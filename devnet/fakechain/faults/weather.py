@@ -1,6 +1,7 @@
-"""An endpoint whose requests may fail independently of each other.
+"""An endpoint on which requests fail at random.
 
-The failures are drawn from a seed. In contrast, a mood of `chaos` lasts for several requests.
+The failures are independent of each other. The failures are drawn from a seed. In contrast, a mood
+of `chaos` lasts for several requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +28,11 @@ _LAG_BLOCKS = 2
 
 
 class WeatherEndpoint(Provider):
-    """Serves a tree of blocks; `shares` maps a kind of failure to its share of the requests.
+    """Serves a tree of blocks with random failures.
 
-    `wait_before_answer` is called before each response. `shares` may be replaced at any time. A
-    response 429 has `retry_after` seconds as its Retry-After.
+    `shares` maps a kind of failure to its share of the requests. `wait_before_answer` is called
+    before each response. `shares` may be replaced at any time. A response 429 has `retry_after`
+    seconds as its Retry-After.
     """
 
     def __init__(
@@ -59,7 +61,10 @@ class WeatherEndpoint(Provider):
         }
 
     def set_head(self, head: Block) -> None:
-        """Set the newest block; responses that lag behind are served from an older block."""
+        """Set the newest block.
+
+        Responses that lag behind are served from an older block.
+        """
         self.head = head
         for _ in range(_LAG_BLOCKS):
             head = head.parent or head

@@ -1,1 +1,1 @@
-"""Chains that were recorded from an endpoint and can be served again."""
+"""Chains that were recorded from an endpoint, and that can be served again."""

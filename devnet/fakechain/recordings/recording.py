@@ -1,4 +1,4 @@
-"""Recorded chains, served as if they were live.
+"""Recorded chains that are served as if they were live.
 
 A recording is one file of JSON lines, `.jsonl` or `.jsonl.gz`. Each line is an object with a
 `kind` and the fields that an endpoint returned:
@@ -64,7 +64,7 @@ _LinesByKind = Mapping[str, list[Json]]
 
 
 class RecordedBlock(Block):
-    """A recorded block with its recorded hash, which is never verified."""
+    """A recorded block and its recorded hash, which is never verified."""
 
     def __init__(self, block_json: Json, parent: Block | None) -> None:
         super().__init__(
@@ -84,7 +84,7 @@ class RecordedBlock(Block):
         return str(self._block_json["parentHash"])
 
     def add_entry(self, kind: str, entry: Json) -> None:
-        """Add a recorded entry to the block; this must be done before the block is served."""
+        """Add a recorded entry to the block, before the block is served."""
         if kind == "log":
             self._logs.append(entry)
         elif kind == "tx":
@@ -159,7 +159,10 @@ class RecordedBlock(Block):
 
 
 class Recording:
-    """A recorded chain with the `blocks` of all branches, and its `head`."""
+    """A recorded chain.
+
+    `blocks` contains the blocks of all branches.
+    """
 
     def __init__(self, chain_id: int, lines: _LinesByKind) -> None:
         self.blocks = BlockIndex(chain_id)
@@ -190,7 +193,7 @@ class Recording:
             block.add_entry(kind, entry)
 
     def create_provider(self) -> Provider:
-        """Return an endpoint that serves the whole recording."""
+        """Create an endpoint that serves the whole recording."""
         return Provider(self.blocks, self.head)
 
 
@@ -238,7 +241,7 @@ def _read_recording_folder(folder: Path) -> Recording:
 
 
 def _encode_quantities(entry: Json) -> Json:
-    """Convert plain numbers to the hex quantities of JSON-RPC."""
+    """Convert plain numbers to JSON-RPC's hex quantities."""
     return {
         key: hex(value) if isinstance(value, int) and not isinstance(value, bool) else value
         for key, value in entry.items()
