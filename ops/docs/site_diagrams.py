@@ -1,4 +1,4 @@
-"""A MkDocs hook that draws Mermaid diagrams without loading anything from another host.
+"""A MkDocs hook that draws Mermaid diagrams without requests to another host.
 
 The theme would load Mermaid from a public CDN. Instead, the build downloads one version from npm,
 verifies its digest, and serves it with the site. Only pages with a diagram load it.
@@ -26,7 +26,10 @@ URL = "assets/javascripts/mermaid.min.js"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the Mermaid script to the site, and download it if it is missing or outdated."""
+    """Add the Mermaid script to the site, after downloading it if necessary.
+
+    It is downloaded if it is missing or outdated.
+    """
     if not SCRIPT.is_file() or _hash_script() != MERMAID_SHA256:
         _download_script()
     files.append(File.generated(config, URL, abs_src_path=str(SCRIPT)))
@@ -34,14 +37,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
-    """Load the Mermaid script in pages that contain a diagram."""
+    """Load the Mermaid script in each page with a diagram."""
     if 'class="mermaid"' not in html:
         return html
     return f'{html}\n<script src="{get_relative_url(URL, page.url)}"></script>\n'
 
 
 def _download_script() -> None:
-    """Download the npm package and write its script to `build/`.
+    """Download the npm package, and write its script to `build/`.
 
     Raises:
         PluginError: the script is missing, or its digest differs from the expected one.

@@ -1,4 +1,4 @@
-"""MkDocs hooks that add linked files outside of docs/ to the site, and rewrite the links.
+"""MkDocs hooks that add linked files from outside of docs/ to the site.
 
 In the repository, links are relative to the source files and work there. On the site, they are
 rewritten to be relative to the page. Files outside of docs/ are placed below `repository/`.
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside of docs/ that pages link to."""
+    """Add the files outside of docs/ to which pages link."""
     pending_pages = [
         Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path
     ]
@@ -39,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Rewrite the links of a page so that they lead to their targets on the site."""
+    """Rewrite the links of a page to their targets on the site."""
     source_page = Path(page.file.abs_src_path or "")
 
     def rewrite_link(match: re.Match[str]) -> str:
@@ -56,7 +56,7 @@ def _create_site_file(config: MkDocsConfig, source: Path) -> File:
 
 
 def _get_site_path(target: Path) -> Path:
-    """Return the path on the site for a file of the repository."""
+    """Return the path of a repository's file on the site."""
     if target.is_relative_to(DOCS):
         return target.relative_to(DOCS)
     return Path("repository") / target.relative_to(ROOT)

@@ -1,4 +1,4 @@
-"""A MkDocs hook that adds `llms.txt`, the list of pages for language models, to the site."""
+"""A MkDocs hook that adds the list of pages for language models (`llms.txt`)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A MkDocs hook that lets a `nav` entry name a folder instead of all its pages.
+"""A MkDocs hook by which a `nav` entry may name a folder instead of its pages.
 
 `Decisions: decisions/` in mkdocs.yml becomes a section with all pages of docs/decisions/, ordered
 by name. README.md comes first, as the index of the section.
@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Replace the folders in the navigation by lists of their pages."""
+    """Replace folders in the navigation by lists of their pages."""
     config.nav = _expand_folders(config.nav, Path(config.docs_dir))
 
 

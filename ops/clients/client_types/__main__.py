@@ -1,4 +1,7 @@
-"""Writes the generated files of the clients (`make clients`); TypeScript requires npm."""
+"""Writes the generated files of the clients (`make clients`).
+
+The TypeScript files require npm.
+"""
 
 import json
 import shutil
@@ -28,7 +31,10 @@ def main() -> None:
 
 
 def generate_python_files(description: dict[str, Any]) -> dict[str, str]:
-    """Return the text of each generated Python file by file name."""
+    """Generate the Python files.
+
+    The result is the text of each file, by file name.
+    """
     return {
         "models.py": generate_models(description["components"]["schemas"]),
         "operations.py": generate_operations(description["paths"]),
@@ -36,14 +42,17 @@ def generate_python_files(description: dict[str, Any]) -> dict[str, str]:
 
 
 def install_tools(folder: Path) -> None:
-    """Install the locked development dependencies of the TypeScript package into a folder."""
+    """Install the locked development tools of the TypeScript package into a folder."""
     for name in (*_LOCKED, ".npmrc"):
         shutil.copy(TYPESCRIPT / name if name in _LOCKED else _CLIENTS.parent / name, folder)
     subprocess.run(["npm", "ci"], cwd=folder, check=True, capture_output=True, text=True)  # noqa: S607 - npm is where it is
 
 
 def generate_typescript(description: dict[str, Any], tools: Path) -> str:
-    """Return the TypeScript types; their first line names the digest of the description."""
+    """Generate the TypeScript types.
+
+    Their first line contains the digest of the description.
+    """
     (tools / "openapi.json").write_text(json.dumps(description), "utf-8")
     command = ["node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "-o", "made"]
     subprocess.run(command, cwd=tools, check=True, capture_output=True, text=True)  # noqa: S603 - our own command
@@ -51,7 +60,7 @@ def generate_typescript(description: dict[str, Any], tools: Path) -> str:
 
 
 def format_digest_line(description: dict[str, Any]) -> str:
-    """Return the first line of the TypeScript types."""
+    """Return the first line of the TypeScript types, which contains the digest."""
     return f"// Made by `make clients` of description {compute_digest(description)}\n"
 
 

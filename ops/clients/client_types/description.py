@@ -1,4 +1,4 @@
-"""Builds the OpenAPI description that is the source of the clients' types."""
+"""Builds the OpenAPI description from which the clients' types are generated."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ SCHEMA_REFERENCE = "#/components/schemas/"
 
 
 def build_openapi_description() -> dict[str, Any]:
-    """Return the OpenAPI description of the read API, with the events of `/v1/events`.
+    """Build the OpenAPI description of the read API, with the events of `/v1/events`.
 
     OpenAPI has no way to describe the events of a stream, so their schema is added. Titles and
     examples are removed, because generators would repeat them as comments.
@@ -32,7 +32,7 @@ def build_openapi_description() -> dict[str, Any]:
 
 
 def _remove_titles_and_examples(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema without the titles and examples of itself and its fields."""
+    """Return a schema without titles and examples, also in its fields."""
     kept_entries = {
         key: value for key, value in schema.items() if key not in ("title", "examples")
     }
@@ -45,5 +45,8 @@ def _remove_titles_and_examples(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compute_digest(description: dict[str, Any]) -> str:
-    """Return the SHA-256 of a description; generated files contain it."""
+    """Compute the SHA-256 of a description.
+
+    Generated files contain this digest.
+    """
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()

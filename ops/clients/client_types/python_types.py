@@ -1,4 +1,4 @@
-"""Generates the Python types, with a TypedDict for each schema and a method for each operation.
+"""Generates the Python types, as a TypedDict per schema and a method per operation.
 
 The generator knows the keywords that the response models use, and raises an error for any other.
 General generators make one module for each schema, or need packages at run time.
@@ -42,11 +42,11 @@ class Operations:
 
 
 class UnknownSchemaError(Exception):
-    """The description uses a keyword that the generator does not know."""
+    """Raised if the description uses a keyword that the generator does not know."""
 
 
 def generate_models(schemas: Mapping[str, Any]) -> str:
-    """Return the module with the types of all schemas."""
+    """Generate the module with the types of all schemas."""
     definitions = (
         _format_type_definition(name, schema) for name, schema in sorted(schemas.items())
     )
@@ -54,7 +54,7 @@ def generate_models(schemas: Mapping[str, Any]) -> str:
 
 
 def generate_operations(paths: Mapping[str, Any]) -> str:
-    """Return the module with one method for each operation, except streams."""
+    """Generate the module with one method for each operation, except streams."""
     methods = [
         _format_method(method, path, operation)
         for path, operation_by_method in paths.items()
@@ -65,7 +65,7 @@ def generate_operations(paths: Mapping[str, Any]) -> str:
 
 
 def get_success_content(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the content of an operation's successful response, by media type."""
+    """Return the content of a successful response of an operation, by media type."""
     status = min(status for status in operation["responses"] if status.startswith("2"))
     content: Mapping[str, Any] = operation["responses"][status]["content"]
     return content
@@ -93,7 +93,10 @@ def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Ite
 
 
 def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
-    """Return a schema's type as source code; `module` is the prefix of the names of schemas."""
+    """Format a schema's type as source code.
+
+    `module` is the prefix of the names of schemas.
+    """
     known_keys = {"$ref", "anyOf", "enum", "type", "items", "prefixItems", "additionalProperties"}
     if unknown_keys := schema.keys() - known_keys - _WITHOUT_TYPE - {"properties", "required"}:
         raise UnknownSchemaError(f"unknown keywords {sorted(unknown_keys)} in {schema}")
@@ -114,7 +117,10 @@ def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
 
 
 def _join_types(types: Iterator[str]) -> str:
-    """Return the union of types as source code, quoted if it names a schema."""
+    """Format a union of types as source code.
+
+    The union is quoted if it names a schema.
+    """
     unique_types = [*dict.fromkeys(types)]
     union_type = " | ".join(unique_types).replace('"', "")
     return (
@@ -184,7 +190,10 @@ def _format_docstring(schema: Mapping[str, Any], name: str) -> str:
 
 
 def _escape_docstring(text: str) -> str:
-    """Escape the backslashes of a docstring; end a text of several lines with a line break."""
+    """Escape the backslashes of a docstring.
+
+    A text of several lines is ended with a line break.
+    """
     escaped_text = text.replace("\\", "\\\\").strip()
     return f"{escaped_text}\n" if "\n" in escaped_text else escaped_text
 

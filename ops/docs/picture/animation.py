@@ -1,4 +1,7 @@
-"""Draws an SVG without scripts that shows the frames of a terminal in an endless loop."""
+"""Draws an SVG that shows the frames of a terminal in an endless loop.
+
+The SVG contains no scripts.
+"""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,10 +14,10 @@ _COLOURS = {"green": "#5fbf72", "red": "#ef6b6b", "yellow": "#e3b341", "cyan": "
 
 
 def render_svg(frames: Sequence[Frame], source_hash: str) -> str:
-    """Return the SVG; `source_hash` is written into a comment.
+    """Render the SVG.
 
-    The last frame is shown longer than the others. Readers who prefer reduced motion only see this
-    frame.
+    `source_hash` is written into a comment. The last frame is shown longer than the others.
+    Readers who prefer reduced motion only see this frame.
     """
     width = round(COLUMNS * _CHARACTER_WIDTH + 2 * _MARGIN)
     height = LINES * _LINE_HEIGHT + 2 * _MARGIN

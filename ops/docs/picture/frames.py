@@ -1,4 +1,4 @@
-"""Records what the demo shows on a terminal of 80 columns and 24 lines, frame by frame."""
+"""Records the frames of the demo on a terminal with 80 columns and 24 lines."""
 
 import io
 from collections.abc import Iterable
@@ -28,7 +28,10 @@ _FIRST_BRIGHT_COLOUR = 8
 
 
 class StyledText(NamedTuple):
-    """Adjacent characters of a line with the same style; `column` is the first one's column."""
+    """Adjacent characters of a line with the same style.
+
+    `column` is the column of the first character.
+    """
 
     column: int
     text: str
@@ -39,7 +42,7 @@ Frame = tuple[tuple[StyledText, ...], ...]
 
 
 class RecordedScreen(Screen):
-    """A screen that records its frames instead of showing them."""
+    """A screen that records frames instead of showing them."""
 
     def __init__(self, *, start: int) -> None:
         super().__init__(create_console(), start=start)
@@ -50,7 +53,7 @@ class RecordedScreen(Screen):
 
     @override
     def update(self, snapshot: DemoSnapshot, lines: list[FeedEntry], *, head: int) -> None:
-        """Record a frame if a new phase begins or if there is news."""
+        """Record a frame when a new phase begins or when there is news."""
         super().update(snapshot, lines, head=head)
         self._last_frame = render_frame(self.render(snapshot, head))
         phase = "".join(part.text for part in self._last_frame[_PHASE_LINE])
@@ -70,7 +73,7 @@ class RecordedScreen(Screen):
 
 
 def create_console() -> Console:
-    """Return a console with the size of the recorded terminal."""
+    """Create a console with the size of the recorded terminal."""
     return Console(
         file=io.StringIO(),
         width=COLUMNS,
@@ -82,13 +85,16 @@ def create_console() -> Console:
 
 
 def render_frame(renderable: RenderableType) -> Frame:
-    """Return the frame of a renderable; only its last `LINES` lines are visible."""
+    """Render an object as a frame.
+
+    Only the last `LINES` lines are visible.
+    """
     lines = create_console().render_lines(renderable, pad=False)
     return tuple(_build_line((part.text, part.style) for part in line) for line in lines[-LINES:])
 
 
 def render_text_frame(ansi: str) -> Frame:
-    """Return the frame of a program's output with ANSI escape codes."""
+    """Render the output of a program with ANSI escape codes as a frame."""
     return render_frame(Text.from_ansi(ansi.rstrip()))
 
 

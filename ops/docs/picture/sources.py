@@ -1,4 +1,4 @@
-"""Identifies the source code of the picture, so that a test detects an outdated picture."""
+"""Identifies the source code of the picture, so that a test detects an old picture."""
 
 import hashlib
 from pathlib import Path
@@ -18,7 +18,7 @@ _VISIBLE_SOURCES = (
 
 
 def hash_sources() -> str:
-    """Return the hash of the code and the rules that determine the picture."""
+    """Hash the code and the rules that determine the picture."""
     digest = hashlib.sha256()
     for name in _VISIBLE_SOURCES:
         digest.update((_ROOT / name).read_bytes())

@@ -8,7 +8,7 @@ from reference.parts import ROOT
 
 
 def main(folder: Path) -> None:
-    """Write every generated page into `folder`, and the generated parts into other pages."""
+    """Write every generated page to `folder`, and generated parts into other pages."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
         (folder / f"{name}.md").write_text(page(), "utf-8")

@@ -1,4 +1,4 @@
-"""Generates the page of alerts, with the expression and the runbook page of each alert."""
+"""Generates the page of alerts, with their expressions and runbook pages."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ the severity, the expression, and the runbook page with the steps to take.
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert; `duration` is how long the expression must be true, or "" for no duration."""
+    """An alert.
+
+    `duration` is how long the expression must be true, or "" if it is not required to last.
+    """
 
     name: str
     expression: str
@@ -29,7 +32,7 @@ class Alert:
 
 
 def read_alerts() -> list[Alert]:
-    """Return every alert, in the order of the file.
+    """Read every alert, in the order of the file.
 
     Raises:
         ValueError: an alert lacks its severity, summary or runbook page.
@@ -55,7 +58,7 @@ def _parse_alert(name: str, body: str) -> Alert:
 
 
 def _get_runbook_path(name: str, url: str) -> str:
-    """Return the path of the source file behind the URL of a runbook page."""
+    """Return the path of the source file for the URL of a runbook page."""
     match = _PAGE.fullmatch(url)
     if match is None:
         raise ValueError(f"{name}: runbook_url is not the URL of a runbook page")
@@ -63,7 +66,7 @@ def _get_runbook_path(name: str, url: str) -> str:
 
 
 def render_page() -> str:
-    """Return the Markdown page of alerts."""
+    """Render the page of alerts as Markdown."""
     rows = [
         (
             f"`{alert.name}`",

@@ -1,4 +1,4 @@
-"""Generates the page of commands, with the `--help` text of each command."""
+"""Generates the page of commands, with their `--help` texts."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ _WIDTH = 100
 
 
 def iter_commands() -> Iterator[tuple[str, TyperCommand]]:
-    """Yield every command with its full name, in the order of the `--help` text."""
+    """Yield every command with its full name, in the order of the `--help` texts."""
     root_group = typer.main.get_command(build_app())
     if not isinstance(root_group, TyperGroup):
         raise TypeError("build_app() returned no command group")
@@ -36,7 +36,7 @@ def _iter_group_commands(group: TyperGroup, prefix: str) -> Iterator[tuple[str, 
 
 
 def render_page() -> str:
-    """Return the Markdown page of commands."""
+    """Render the page of commands as Markdown."""
     page_parts = [render_head("Commands", "`oracle/cli/`", about=_ABOUT)]
     for name, command in iter_commands():
         context = command.make_context(name, [], resilient_parsing=True)

@@ -1,4 +1,4 @@
-"""Generates the page of the contracts in contracts/roots/ from their ABI and NatSpec comments."""
+"""Generates the page of the contracts in contracts/roots/ from ABI and NatSpec comments."""
 
 import json
 import re
@@ -35,7 +35,10 @@ _FROM_OPENZEPPELIN = {
 
 
 class Contract(NamedTuple):
-    """A documented contract; of several sources that declare a name, the first counts."""
+    """A documented contract.
+
+    If several sources declare a name, the first one counts.
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -59,7 +62,7 @@ CONTRACTS = (
 
 
 def render_page() -> str:
-    """Return the Markdown page of the contracts.
+    """Render the page of the contracts as Markdown.
 
     Raises:
         LookupError: a function, event, error or field of a struct has no comment.
@@ -106,7 +109,10 @@ def _render_contract(contract: Contract) -> Iterator[str]:
 
 
 def _is_emitted(entry: Mapping[str, Any], source_text: str) -> bool:
-    """Return whether the sources emit an event, instead of only inheriting its declaration."""
+    """Return whether the sources emit an event.
+
+    An event that is only declared in a base contract is not emitted.
+    """
     return entry["name"] in _FROM_OPENZEPPELIN or f"emit {entry['name']}(" in source_text
 
 
@@ -149,7 +155,7 @@ def _format_signature(entry: Mapping[str, Any]) -> str:
 
 
 def _get_type_name(argument: Mapping[str, Any]) -> str:
-    """Return an argument's type, or the struct's name if the argument is a struct."""
+    """Return the type of an argument, or the name of its struct."""
     internal_type = str(argument["internalType"])
     if internal_type.startswith("struct "):
         return internal_type.removeprefix("struct ").rpartition(".")[2]
@@ -159,7 +165,7 @@ def _get_type_name(argument: Mapping[str, Any]) -> str:
 def _format_description(
     declarations: Mapping[tuple[str, str], Declaration], kind: str, name: str
 ) -> str:
-    """Return the notice of a name, with its parameters and return values."""
+    """Format the notice of a name, with its parameters and return values."""
     if name in _FROM_OPENZEPPELIN:
         return _FROM_OPENZEPPELIN[name]
     declaration = _require_declaration(declarations, kind, name)

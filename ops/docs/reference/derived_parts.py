@@ -1,4 +1,4 @@
-"""Generates the parts of hand-written files that follow from declarations (`make reference`).
+"""Generates parts of hand-written files from declarations (`make reference`).
 
 The comments of `config/example.toml` come from the settings, the tables of rules in `scoring.js`
 from the rules, the kinds of events of the read API from the stream, and the runbook's table of
@@ -35,7 +35,7 @@ _TYPE_NAMES = {str: "text", int: "integer", bool: "boolean", tuple: "integers"}
 
 
 def update_example_settings(text: str) -> str:
-    """Return `config/example.toml` with the comment of each setting above its line.
+    """Update the comment above each setting in the text of `config/example.toml`.
 
     The lines with values are kept. A setting without a line is inserted below the last setting of
     its section, as a comment with its default value.
@@ -79,7 +79,10 @@ def _wrap_comment(comment: str) -> list[str]:
 
 
 def update_rule_tables(script: str) -> str:
-    """Return `scoring.js` with the types and defaults of all rules except the legacy rules."""
+    """Update the types and defaults of rules in the text of `scoring.js`.
+
+    The legacy rules are left out.
+    """
     rule_fields = [rule_field for rule_field in fields(Rules) if rule_field.name != "legacy"]
     types = [
         f"  {rule_field.name}: {json.dumps(_describe_rule_type(rule_field))},"
@@ -97,7 +100,7 @@ def update_rule_tables(script: str) -> str:
 
 
 def _describe_rule_type(rule_field: Field[Any]) -> str | list[str]:
-    """Return the name of a rule's type, or the list of its choices."""
+    """Return the name of a rule's type or the list of its choices."""
     info = get_rule_info(rule_field)
     if info is not None and info.bounds is not None and info.bounds.choices:
         return list(info.bounds.choices)
@@ -107,13 +110,13 @@ def _describe_rule_type(rule_field: Field[Any]) -> str | list[str]:
 
 
 def update_event_kinds(page: str) -> str:
-    """Return the read API's page with the current list of event kinds in the stream."""
+    """Update the list of event kinds in the text of the read API's page."""
     kinds = textwrap.fill(", ".join(f"`{kind}`" for kind in EVENT_KINDS) + ".", _PAGE_WIDTH)
     return replace_parts(page, re.compile("kinds of events"), lambda _: f"{kinds}\n")
 
 
 def update_alert_index(page: str) -> str:
-    """Return the runbook's start page with a newly generated table of alerts."""
+    """Update the table of alerts in the text of the runbook's start page."""
     names_by_page: dict[str, list[str]] = {}
     for alert in read_alerts():
         names_by_page.setdefault(Path(alert.runbook).stem, []).append(alert.name)

@@ -20,7 +20,7 @@ _CITATION = re.compile(r"docs/(reference/)?([\w/.-]+?\.md)(?:#([\w-]+))?")
 
 
 def render_event_table() -> str:
-    """Return the Markdown table of all event types."""
+    """Render the table of all event types as Markdown."""
     rows = [
         (f"`{name}`", _format_field_names(kind), _format_meaning(kind))
         for name, kind in TYPE_BY_NAME.items()
@@ -29,7 +29,10 @@ def render_event_table() -> str:
 
 
 def render_field_types() -> str:
-    """Return a Markdown list of the fields' types; fields of the same kind share a line."""
+    """Render the types of the fields as a Markdown list.
+
+    Fields of the same kind share a line.
+    """
     position_by_kind = {
         kind: position for position, kind in enumerate(dict.fromkeys(FIELD_KINDS.values()))
     }
@@ -53,7 +56,7 @@ _PART_NAMES = re.compile("|".join(PARTS))
 
 
 def replace_generated_parts(page: str) -> str:
-    """Return the page with newly generated parts.
+    """Return the page after its generated parts were replaced.
 
     Raises:
         ValueError: the comments around a part are missing in the page.
@@ -76,7 +79,10 @@ def _format_field_names(kind: type[DomainEvent]) -> str:
 
 
 def _format_meaning(kind: type[DomainEvent]) -> str:
-    """Return the docstring of an event class; cited pages become links relative to PAGE."""
+    """Return the docstring of an event class.
+
+    Pages that it cites become links relative to PAGE.
+    """
     return _CITATION.sub(_format_link, " ".join((getdoc(kind) or "").split()))
 
 

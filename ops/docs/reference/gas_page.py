@@ -1,6 +1,7 @@
-"""Generates the page of gas, and the costs in docs/explanation/scale.md, from recorded figures.
+"""Generates the page of gas and the costs in docs/explanation/scale.md.
 
-`roots_gas.py` and `module_gas.py` in `tests/contracts/roots/` measure and record the figures.
+Both are generated from recorded figures. `roots_gas.py` and `module_gas.py` in
+`tests/contracts/roots/` measure and record the figures.
 """
 
 import json
@@ -100,7 +101,7 @@ _PEERS = (
 
 
 def render_page() -> str:
-    """Return the Markdown page of the gas that calls cost."""
+    """Render the page of the gas that calls cost as Markdown."""
     page_parts = [
         render_head("Gas", "the figures that tests recorded", about=_ABOUT),
         "## Rounds\n",
@@ -129,7 +130,7 @@ def render_page() -> str:
 
 
 def update_costs(page_text: str) -> str:
-    """Return the text of a page with new tables of the costs per day."""
+    """Update the tables of daily costs in the text of a page."""
     return replace_parts(
         page_text, _COSTS, lambda match: _render_daily_costs(float(match["gwei"]))
     )
@@ -323,7 +324,7 @@ def _format_gas(gas: int) -> str:
 
 
 def _format_extra_push_gas(case: str) -> str:
-    """Return, as text, how much more gas this push needs than a push for 20 nodes."""
+    """Format how much more gas this push needs than a push for 20 nodes."""
     return _format_gas(
         _get_recorded_gas(f"push, quorum 3, {case}")
         - _get_recorded_gas("push, 20 nodes, quorum 3")
@@ -331,7 +332,7 @@ def _format_extra_push_gas(case: str) -> str:
 
 
 def _compute_hot_set_gas(size: int) -> float:
-    """Return the gas of writing every word of the hot set once."""
+    """Compute the gas of writing every word of the hot set once."""
     if size < _MODULE_SIZES[0]:
         return ceil(size / 64) * _get_recorded_gas("words, 1000 nodes, run of 4")
     low_gas, high_gas = (
@@ -341,7 +342,7 @@ def _compute_hot_set_gas(size: int) -> float:
 
 
 def _interpolate_gas(call: str, size: int) -> float:
-    """Return the gas of a call with a Merkle proof, interpolated for `size` nodes.
+    """Estimate the gas of a call with a Merkle proof by interpolation for `size` nodes.
 
     The gas grows with the logarithm of the number of nodes.
     """

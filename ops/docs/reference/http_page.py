@@ -1,4 +1,4 @@
-"""Generates the page of HTTP paths from the docstrings of their functions."""
+"""Generates the page of HTTP paths from the docstrings of their handlers."""
 
 import inspect
 
@@ -32,7 +32,7 @@ request needs a token.
 
 
 def list_routes() -> list[tuple[str, str]]:
-    """Return each path of the daemon with the docstring of its function, or with ""."""
+    """Return each path of the daemon with the docstring of its handler, or ""."""
     return [
         (route.path, " ".join(inspect.cleandoc(route.endpoint.__doc__ or "").split()))
         for application in _create_applications().values()
@@ -42,7 +42,7 @@ def list_routes() -> list[tuple[str, str]]:
 
 
 def list_gateway_routes() -> list[tuple[str, str]]:
-    """Return each request of a gateway's selection service with the docstring of its method."""
+    """Return each request of a gateway's selection service with the docstring of its handler."""
     return [
         (call, " ".join(inspect.cleandoc(method.__doc__ or "").split()))
         for call, method in GATEWAY_PATHS.items()
@@ -50,7 +50,7 @@ def list_gateway_routes() -> list[tuple[str, str]]:
 
 
 def _create_applications() -> dict[str, FastAPI]:
-    """Return the application of each listener, by the section of its settings."""
+    """Create the application of each listener, by the section of its settings."""
     health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _reject_store_access)
     return {"web": health, "statements": create_statements_app(Board())}
 
@@ -60,7 +60,7 @@ def _reject_store_access() -> Store:
 
 
 def render_page() -> str:
-    """Return the Markdown page of HTTP paths."""
+    """Render the page of HTTP paths as Markdown."""
     rows = [(f"`{path}`", description) for path, description in list_routes()]
     gateway_rows = [(f"`{path}`", description) for path, description in list_gateway_routes()]
     return "\n".join(

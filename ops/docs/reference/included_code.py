@@ -14,7 +14,7 @@ _PART_NAME = re.compile(r"code of (?P<path>\S+\.sol) (?P<names>[\w, ]+)")
 
 
 def include_code(page: str) -> str:
-    """Return the page with the contract code that its comments refer to.
+    """Return the page with the contract code that its comments name.
 
     Raises:
         ValueError: a comment names a function that the file does not have.
@@ -31,7 +31,10 @@ def _read_code_block(path: str, names: str) -> str:
 
 
 def _extract_function(source: str, path: str, name: str) -> str:
-    """Return a contract's function without indentation, with the comment above it."""
+    """Extract a function from a contract, with the comment above it.
+
+    Indentation is removed.
+    """
     match = re.search(
         rf"(?:^    ///[^\n]*\n)*^    function {name}\([^;{{]*\{{\n.*?^    \}}\n",
         source,

@@ -1,4 +1,4 @@
-"""Generates `llms.txt` from docs/README.md, which lists the documentation for language models.
+"""Generates `llms.txt` from docs/README.md, as a list of pages for language models.
 
 The `llms.txt` of a server lists the server's own paths, and names pages by their path in the
 repository. The `llms.txt` of the site links them.
@@ -27,17 +27,23 @@ _GENERATED_COMMENT = "\n<!-- made by `make reference` from docs/README.md -->\n"
 
 
 def render_served_text(_: str) -> str:
-    """Return the `llms.txt` that the daemon serves; the argument (its old text) is unused."""
+    """Render the `llms.txt` that the daemon serves.
+
+    The argument (its old text) is not used.
+    """
     return _render_text(_format_page_path, _SERVER_SECTION) + _GENERATED_COMMENT
 
 
 def render_site_text() -> str:
-    """Return the `llms.txt` of the documentation site, which links its pages."""
+    """Render the `llms.txt` of the documentation site, with links to its pages."""
     return _render_text(_format_page_link, "")
 
 
 def _render_text(format_link: Callable[[re.Match[str]], str], server_section: str) -> str:
-    """Return the start page's title, summary and sections; `format_link` formats links."""
+    """Render title, summary and sections of the start page.
+
+    `format_link` formats the links.
+    """
     page_head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
     title, introduction, *_ = page_head.split("\n\n")
     summary = " ".join(introduction.split()).partition(". ")[0]
@@ -48,7 +54,7 @@ def _render_text(format_link: Callable[[re.Match[str]], str], server_section: st
 
 
 def _unwrap_list_entries(section: str) -> str:
-    """Return a section with one line for each entry of its lists."""
+    """Return a section in which each entry of a list is on one line."""
     return section.strip().replace("\n  ", " ")
 
 

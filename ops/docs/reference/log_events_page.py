@@ -12,7 +12,7 @@ text on a terminal, otherwise JSON (setting `log.format`). Secrets are redacted.
 
 
 def render_page() -> str:
-    """Return the Markdown page of log events, ordered by name."""
+    """Render the page of log events as Markdown, ordered by name."""
     rows = [(f"`{name}`", about) for name, about in sorted(LOG_EVENTS.items())]
     return (
         render_head("Log events", "`oracle/telemetry/log_events.py`", about=_ABOUT)

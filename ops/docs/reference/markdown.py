@@ -1,10 +1,10 @@
-"""Renders the head of a page and tables as Markdown, for the generated pages."""
+"""Renders the heads and tables of generated pages as Markdown."""
 
 from collections.abc import Iterable, Sequence
 
 
 def render_head(title: str, made_from: str, *, about: str) -> str:
-    """Return the head of a page: its title, an introduction, and the page's source."""
+    """Render the head of a page with its title, an introduction, and its source."""
     return (
         f"# {title}\n\n{about}\n"
         f"Do not edit this page: `make reference` generates it from {made_from}.\n"
@@ -12,7 +12,10 @@ def render_head(title: str, made_from: str, *, about: str) -> str:
 
 
 def render_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; `|` in cells is escaped, and line breaks become spaces."""
+    """Render a Markdown table.
+
+    In cells, `|` is escaped and line breaks become spaces.
+    """
     lines = [_render_row(columns), "|" + "---|" * len(columns)]
     lines += [_render_row(row) for row in rows]
     return "\n".join(lines) + "\n"

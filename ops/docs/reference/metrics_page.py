@@ -1,4 +1,4 @@
-"""Generates the page of metrics, with the type, labels and help text of each metric."""
+"""Generates the page of metrics, with their types, labels and help texts."""
 
 import importlib
 import pkgutil
@@ -28,7 +28,7 @@ histograms of the current state, so their buckets can also decrease. For example
 
 @contextmanager
 def fill_registry() -> Iterator[None]:
-    """Fill the registry with every metric family of the daemon within this context."""
+    """Fill the registry with all metric families of the daemon within the context."""
     statistics = IndexStatistics(
         nodes={"available": 1},
         kickouts={"due": 0, "held": 0},
@@ -51,7 +51,7 @@ def fill_registry() -> Iterator[None]:
 
 
 def _build_full_outbox_statistics() -> OutboxStatistics:
-    """Return outbox statistics with every optional value set."""
+    """Build outbox statistics in which every optional value is set."""
     return OutboxStatistics(
         accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
         contract=ContractStatus(
@@ -65,12 +65,15 @@ def _build_full_outbox_statistics() -> OutboxStatistics:
 
 
 def get_metric_labels() -> dict[str, tuple[str, ...]]:
-    """Return the label names of every metric by its name."""
+    """Return the label names of every metric, by the metric's name."""
     return {name: labels for name, _, labels, _ in list_metric_families()}
 
 
 def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
-    """Return name, type, labels and help text of every metric, by base name for histograms."""
+    """List name, type, labels and help text of every metric.
+
+    A histogram is listed by its base name.
+    """
     with fill_registry():
         # Only the collector of a metric has its label names while the metric has no series.
         collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way
@@ -87,7 +90,7 @@ def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
 
 
 def render_page() -> str:
-    """Return the Markdown page of metrics, ordered by name."""
+    """Render the page of metrics as Markdown, ordered by name."""
     rows = [
         (f"`{name}`", kind, ", ".join(labels), about)
         for name, kind, labels, about in sorted(list_metric_families())

@@ -15,7 +15,7 @@ _ROLE = re.compile(r"\bonly(Admin|Pauser|Vetoer)\b")
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A documented declaration of a Solidity source.
+    """A documented declaration in a Solidity source.
 
     `kind` is the Solidity keyword of the declaration, or `variable`.
 
@@ -33,16 +33,16 @@ class Declaration:
 
     @property
     def role(self) -> str:
-        """The role that a call requires (admin, pauser or vetoer), or ""."""
+        """The role that a call requires (admin, pauser or vetoer), or "" if it requires none."""
         role = _ROLE.search(self.code)
         return role[1].lower() if role else ""
 
 
 def read_declarations(paths: Iterable[Path]) -> dict[tuple[str, str], Declaration]:
-    """Return the declarations of sources by kind and name; the first source takes precedence.
+    """Read the declarations of sources, by kind and name.
 
-    A declaration with an inherited comment gets the comment of the interface, if the interface is
-    among the sources.
+    If several sources declare a name, the first one counts. A declaration with an inherited
+    comment gets the comment of the interface, if the interface is among the sources.
     """
     declarations: dict[tuple[str, str], Declaration] = {}
     inheriting_declarations: list[Declaration] = []
@@ -81,7 +81,10 @@ def _iter_declarations(lines: list[str]) -> Iterator[Declaration]:
 
 
 def _read_code(lines: list[str], number: int) -> str:
-    """Return the code from a line to the body or semicolon, including the fields of a struct."""
+    """Read the code from a line to the body or semicolon.
+
+    The fields of a struct are included.
+    """
     code_endings = ("}",) if lines[number].strip().startswith("struct ") else ("{", ";")
     code_lines: list[str] = []
     for line in lines[number:]:

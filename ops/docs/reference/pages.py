@@ -1,4 +1,4 @@
-"""Lists the generated pages and the partly generated files, by file name."""
+"""Lists the generated pages and the files with generated parts, by file name."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,4 +1,4 @@
-"""Replaces the generated parts of pages that are otherwise written by hand.
+"""Replaces the generated parts of hand-written pages.
 
 A part is between two comments: <!-- NAME: made by `make reference` --> and <!-- end of NAME -->.
 """
@@ -17,7 +17,7 @@ _PART = re.compile(
 def replace_parts(
     page: str, pattern: re.Pattern[str], render: Callable[[re.Match[str]], str]
 ) -> str:
-    """Return the page with new content in each part whose name matches `pattern`."""
+    """Return the page with new content for each part whose name matches `pattern`."""
 
     def replace_part(part: re.Match[str]) -> str:
         name = part["name"]

@@ -1,4 +1,4 @@
-"""Generates the page of settings, with the type, the default and the comment of each setting."""
+"""Generates the page of settings, with their types, defaults and comments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,10 @@ _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the page. `about` is the comment above the setting, or ""."""
+    """A row of the page.
+
+    `about` is the comment above the setting, or "".
+    """
 
     name: str
     type_text: str
@@ -42,7 +45,7 @@ class Setting:
 
 
 def iter_settings() -> Iterator[Setting]:
-    """Yield every setting of the daemon, in the order of the sections and fields."""
+    """Yield every setting of the daemon, in the order of sections and fields."""
     for section, field in Config.model_fields.items():
         # The settings of a list of sections, such as `[[notify]]`, are in the type of its items.
         value_type = next(iter(get_args(field.annotation)), field.annotation)
@@ -50,7 +53,10 @@ def iter_settings() -> Iterator[Setting]:
 
 
 def iter_gateway_settings() -> Iterator[Setting]:
-    """Yield every setting of a gateway; `[checks.<chain>]` stands for the section of any chain."""
+    """Yield every setting of a gateway.
+
+    `[checks.<chain>]` stands for the section of any chain.
+    """
     for section, field in GatewayConfig.model_fields.items():
         _, *arguments = get_args(field.annotation) or [None]
         if arguments:
@@ -68,7 +74,7 @@ def _iter_section_settings(section: str, kind: object) -> Iterator[Setting]:
 
 
 def _collect_comments(section: type[Section]) -> dict[str, str]:
-    """Return the comment above each setting of a section, including inherited settings."""
+    """Collect the comment above each setting of a section, including inherited settings."""
     comment_by_name: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         if issubclass(kind, Section):
@@ -77,7 +83,7 @@ def _collect_comments(section: type[Section]) -> dict[str, str]:
 
 
 def render_page() -> str:
-    """Return the Markdown page of settings."""
+    """Render the page of settings as Markdown."""
     page_parts = [
         render_head("Settings", "`oracle/daemon/config/`", about=_ABOUT),
         *_iter_section_tables(iter_settings()),
@@ -89,7 +95,7 @@ def render_page() -> str:
 
 
 def _iter_section_tables(settings: Iterator[Setting]) -> Iterator[str]:
-    """Yield a heading and a table for each section."""
+    """Yield the heading and the table of each section."""
     for section, section_settings in groupby(
         settings, lambda setting: setting.name.rpartition(".")[0]
     ):

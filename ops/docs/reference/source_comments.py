@@ -1,4 +1,4 @@
-"""Reads the comments directly above the names in source code."""
+"""Reads the comments that stand directly above names in source code."""
 
 import ast
 import inspect
@@ -10,7 +10,10 @@ _COMMENT = re.compile(r"\s*# ?(.*)")
 
 
 def read_field_comments(owner: type) -> dict[str, str]:
-    """Return the comment above each field of a class, or "", by field name."""
+    """Read the comment above each field of a class, by field name.
+
+    A field without a comment has "".
+    """
     source = dedent(inspect.getsource(owner))
     (class_node,) = ast.parse(source).body
     if not isinstance(class_node, ast.ClassDef):
@@ -19,7 +22,10 @@ def read_field_comments(owner: type) -> dict[str, str]:
 
 
 def read_name_comments(module: ModuleType) -> dict[str, str]:
-    """Return the comment above each name that a module assigns, or "", by name."""
+    """Read the comment above each name that a module assigns, by name.
+
+    A name without a comment has "".
+    """
     source = inspect.getsource(module)
     return _collect_comments_above(ast.parse(source).body, source)
 
@@ -41,7 +47,10 @@ def _get_targets(node: ast.stmt) -> list[ast.expr]:
 
 
 def _read_comment_before(lines: list[str], number: int) -> str:
-    """Return the comment that ends on the line before line `number`, counted from 0."""
+    """Read the comment that ends just before a line.
+
+    `number` is the number of this line, counted from 0.
+    """
     comment_lines: list[str] = []
     while number and (comment := _COMMENT.fullmatch(lines[number - 1])):
         number -= 1

@@ -1,4 +1,4 @@
-"""Generates the page of database tables, with the columns and the comment above each table."""
+"""Generates the page of database tables, with their columns and comments."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bo
 
 
 def iter_described_tables() -> Iterator[tuple[Table, str]]:
-    """Yield every table with the comment above it, or with ""."""
+    """Yield every table with the comment above it, or "" without a comment."""
     for module in MODULES:
         comments = read_name_comments(module)
         for name, value in vars(module).items():
@@ -28,7 +28,7 @@ def iter_described_tables() -> Iterator[tuple[Table, str]]:
 
 
 def render_page() -> str:
-    """Return the Markdown page of tables, ordered by name.
+    """Render the page of tables as Markdown, ordered by name.
 
     Raises:
         LookupError: a table is not defined in a module of `oracle/store/tables`.

@@ -1,4 +1,4 @@
-"""Builds the descriptions of panels from the help texts of the metrics that they show."""
+"""Builds the descriptions of panels from the help texts of their metrics."""
 
 import re
 
@@ -9,12 +9,12 @@ _HISTOGRAM_SUFFIX = re.compile(r"_(bucket|count|sum)$")
 
 
 def get_help_texts() -> dict[str, str]:
-    """Return the help text of every metric by name."""
+    """Return the help text of every metric, by its name."""
     return {name: about for name, _, _, about in list_metric_families()}
 
 
 def build_panel_description(panel: Panel, help_by_metric: dict[str, str]) -> str:
-    """Return the help texts of a panel's metrics, each in a separate paragraph."""
+    """Build a panel's description from its metrics' help texts, one per paragraph."""
     metric_names = [
         name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)
     ]

@@ -1,4 +1,7 @@
-"""Builds the dashboard as Grafana's JSON; when run as a script, it writes the named file."""
+"""Builds the dashboard as Grafana's JSON.
+
+When run as a script, this module writes the named file.
+"""
 
 import json
 import sys
@@ -36,7 +39,10 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def build_dashboard() -> dict[str, Any]:
-    """Return the dashboard in Grafana's JSON model, schema 39 (Grafana 10 and newer)."""
+    """Build the dashboard in Grafana's JSON model.
+
+    It is schema 39 (Grafana 10 and newer).
+    """
     return {
         "uid": "qos-oracle",
         "title": "qos-oracle",
@@ -53,7 +59,7 @@ def build_dashboard() -> dict[str, Any]:
 
 
 def format_dashboard_json() -> str:
-    """Return the content of the dashboard's file, in stable order with one value per line."""
+    """Format the dashboard's file in stable order, with one value per line."""
     return json.dumps(build_dashboard(), indent=1) + "\n"
 
 
@@ -174,7 +180,10 @@ def _build_instance_variable() -> dict[str, Any]:
 
 
 def _build_alert_annotation() -> dict[str, Any]:
-    """Return the annotation that marks firing alerts, except the watchdog, in every panel."""
+    """Build the annotation that marks firing alerts in every panel.
+
+    The watchdog is left out.
+    """
     return {
         "name": "Alerts",
         "enable": True,

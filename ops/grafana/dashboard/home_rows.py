@@ -1,4 +1,7 @@
-"""The dashboard's first rows, for overview, best and worst nodes, and notifications."""
+"""The dashboard's first rows, with an overview, some nodes, and notifications.
+
+The nodes are the best and the worst.
+"""
 
 from dashboard.panels import (
     COUNT,

@@ -12,14 +12,17 @@ HERE = 'instance=~"$instance"'
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A PromQL query, and the name of its series in the legend."""
+    """A PromQL query with the name of its series in the legend."""
 
     expression: str
     legend: str
 
 
 class Kind(StrEnum):
-    """Grafana's panel types: values over time, a current value, or a table of current values."""
+    """The panel types of Grafana that are used.
+
+    They show values over time, a current value, or a table of current values.
+    """
 
     TIME_SERIES = "timeseries"
     STAT = "stat"
@@ -52,13 +55,19 @@ class Row:
 def build_gauge_line(
     name: str, *labels: str, legend: str | None = None, divisor: str = ""
 ) -> Line:
-    """Return a line with the value of a gauge, divided by `divisor` if given."""
+    """Build a line with the value of a gauge.
+
+    It is divided by `divisor` if one is given.
+    """
     divisor_text = f" / {divisor}" if divisor else ""
     return Line(f"{name}{{{HERE}}}{divisor_text}", legend or _format_legend(labels, name))
 
 
 def build_rate_line(name: str, *labels: str, legend: str | None = None, divisor: str = "") -> Line:
-    """Return a line with a counter's increase per second, divided by `divisor` if given."""
+    """Build a line with the increase of a counter per second.
+
+    It is divided by `divisor` if one is given.
+    """
     grouping_labels = ", ".join(("instance", *labels))
     divisor_text = f" / {divisor}" if divisor else ""
     return Line(
@@ -68,7 +77,7 @@ def build_rate_line(name: str, *labels: str, legend: str | None = None, divisor:
 
 
 def build_hourly_increase_line(name: str, *labels: str, legend: str | None = None) -> Line:
-    """Return a line with a counter's increase in the last hour, for rare events."""
+    """Build a line with the increase of a counter in the last hour, for rare events."""
     grouping_labels = ", ".join(("instance", *labels))
     return Line(
         f"sum by ({grouping_labels}) (increase({name}{{{HERE}}}[1h]))",
@@ -77,7 +86,7 @@ def build_hourly_increase_line(name: str, *labels: str, legend: str | None = Non
 
 
 def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
-    """Return two lines, for the median and the 99th percentile of a histogram."""
+    """Build two lines with the median and the 99th percentile of a histogram."""
     grouping_labels = ", ".join(("instance", "le", *labels))
     return tuple(
         Line(
@@ -90,7 +99,7 @@ def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
 
 
 def build_percentile_lines(name: str) -> tuple[Line, ...]:
-    """Return three lines, for the 10th, 50th and 90th percentile of a current distribution."""
+    """Build three lines with the 10th, 50th and 90th percentile of current values."""
     return tuple(
         Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)
         for share, legend in (("0.1", "lowest tenth"), ("0.5", "median"), ("0.9", "highest tenth"))

@@ -1,1 +1,1 @@
-"""Makes releases: pins versions, builds everything twice, and lists and signs the results."""
+"""Makes releases by pinning versions, building everything twice, and signing the results."""

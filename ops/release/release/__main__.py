@@ -1,4 +1,4 @@
-"""Makes a release in dist/: `make release` (docs/how-to/release.md).
+"""Makes a release in dist/ (`make release`, docs/how-to/release.md).
 
 The exit code is 1 if the checkout has uncommitted changes, two builds differ, the artifacts in
 abi/ do not match the contracts, CHANGELOG.md lacks the version, (without --tags) an image is
@@ -52,7 +52,7 @@ First check the hashes and the signature, then install the package:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build the release twice, compare the two builds, and write the files to dist/.
+    """Build the release twice, compare the builds, and write the files to dist/.
 
     Raises:
         SystemExit: the release cannot be made; the message names the reason.
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
-    """Check that this checkout can be released, and return the version's changes.
+    """Check that this checkout can be released, and return the changes of the version.
 
     Raises:
         SystemExit: no release can be made; the message names the reason.
@@ -133,15 +133,16 @@ def _check_preconditions(options: argparse.Namespace) -> str:
 
 
 def render_release_notes(changes: str) -> str:
-    """Return RELEASE_NOTES.md: how to read the documentation, and the version's changes.
+    """Render RELEASE_NOTES.md.
 
-    A user who has only the folder of the release opens this file first.
+    It contains how to read the documentation, and the version's changes. A user who has only the
+    folder of the release opens this file first.
     """
     return _FIRST_STEPS.format(version=read_project()["project"]["version"]) + changes
 
 
 def _build_packages_twice(folder: Path, epoch: int) -> list[Path]:
-    """Build all packages in two folders, compare them, and return the files of the first folder.
+    """Build all packages in two folders, compare them, and return the first folder's files.
 
     Raises:
         SystemExit: two builds differ, or abi/ is not what the contracts compile to.
@@ -162,10 +163,11 @@ def _build_packages_twice(folder: Path, epoch: int) -> list[Path]:
 
 
 def _build_packages(checkout: Path, epoch: int) -> list[Path]:
-    """Build the packages of the product, the native code, the clients, the contracts and the docs.
+    """Build all packages of a release.
 
-    The wheel of the native code is for this platform. On other platforms, it is built from its
-    source distribution.
+    They contain the product, the native code, the clients, the contracts and the docs. The wheel
+    of the native code is for this platform. On other platforms, it is built from its source
+    distribution.
     """
     out = checkout.with_name(f"{checkout.name} out")
     native_folder = checkout / "native"
@@ -189,7 +191,10 @@ def _write_dist_file(name: str, content: str) -> Path:
 
 
 def _is_abi_up_to_date(checkout: Path) -> bool:
-    """Compile the contracts in a clean checkout, and return whether the result equals abi/."""
+    """Return whether the compiled contracts equal abi/.
+
+    They are compiled in a clean checkout.
+    """
     (checkout / "node_modules").symlink_to(ROOT / "node_modules")
     node = shutil.which("node") or str(ROOT / ".venv/bin/node")
     command = [node, str(checkout / "contracts/build.mjs"), "--check"]

@@ -1,9 +1,9 @@
-"""Generates constraints/ (`make constraints`, with ARGS=--upgrade for the newest versions).
+"""Generates constraints/ (`make constraints`).
 
-There is one file for each purpose (docs/how-to/release.md#pinned-versions). uv resolves the
-versions for all Pythons and platforms at once, and writes the hashes of all wheels of a version.
-Without --upgrade, existing versions are kept. The package index comes from pip's settings, and is
-not named in any file.
+ARGS=--upgrade selects the newest versions. There is one file for each purpose
+(docs/how-to/release.md#pinned-versions). uv resolves the versions for all Pythons and platforms at
+once, and writes the hashes of all wheels of a version. Without --upgrade, existing versions are
+kept. The package index comes from pip's settings, and is not named in any file.
 """
 
 import os
@@ -34,7 +34,7 @@ _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"
 
 
 def read_project() -> Mapping[str, Any]:
-    """Return the parsed pyproject.toml."""
+    """Read and parse pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
@@ -73,7 +73,10 @@ def parse_package_names(lines: Sequence[str]) -> set[str]:
 
 
 def main(flags: Sequence[str]) -> int:
-    """Write every constraints file; return the first nonzero exit code of uv, or 0."""
+    """Write every constraints file.
+
+    The result is the first exit code of uv that is not zero, or 0.
+    """
     FOLDER.mkdir(exist_ok=True)
     for name, requirements in get_requirements_by_file(read_project()).items():
         if exit_code := _compile_constraints(name, requirements, flags):
@@ -82,7 +85,7 @@ def main(flags: Sequence[str]) -> int:
 
 
 def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
-    """Resolve one file with uv, which keeps the existing versions if possible."""
+    """Resolve one file with uv, keeping existing versions if possible."""
     path = FOLDER / f"{name}.txt"
     constraint_options = (
         ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()
@@ -113,7 +116,7 @@ def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence
 
 
 def _build_uv_environment() -> dict[str, str]:
-    """Return pip's settings as environment variables for uv.
+    """Build environment variables for uv from pip's settings.
 
     They are passed in the environment, because an index URL may contain a password that must not
     be printed.

@@ -1,4 +1,4 @@
-"""Finds foreign container images without a digest, and pins them (`make images`).
+"""Finds third-party container images without a digest, and pins them (`make images`).
 
 A registry can change the image of a tag, but not the image of a digest. Docker's client requests
 the digests from the registry, for which no daemon needs to run.
@@ -19,7 +19,10 @@ _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def iter_image_references(root: Path = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield each referenced image with the name of its file; build stages are skipped."""
+    """Yield each referenced image with the name of its file.
+
+    Build stages are skipped.
+    """
     for name in FILES:
         text = (root / name).read_text("utf-8")
         stage_names = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
@@ -29,12 +32,12 @@ def iter_image_references(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 
 
 def list_unpinned_images(root: Path = ROOT) -> list[str]:
-    """Return the images that are referenced without a digest."""
+    """Return the referenced images that have no digest."""
     return sorted({image for _, image in iter_image_references(root) if not _DIGEST.search(image)})
 
 
 def pin_images(root: Path = ROOT) -> list[str]:
-    """Pin every tag to its current digest, and return the tags that have no digest."""
+    """Pin every tag to its current digest, and return tags without a digest."""
     tag_by_image = {image: _DIGEST.sub("", image) for _, image in iter_image_references(root)}
     digests = {tag: _fetch_digest(tag) for tag in sorted({*tag_by_image.values()})}
 
@@ -50,7 +53,10 @@ def pin_images(root: Path = ROOT) -> list[str]:
 
 
 def _fetch_digest(tag: str) -> str:
-    """Return the digest of a tag's multi-platform index, or "" if the registry has none."""
+    """Fetch the digest of a tag's multi-platform index.
+
+    The result is "" if the registry has none.
+    """
     command = (
         "docker",
         "buildx",

@@ -1,4 +1,4 @@
-"""Builds the layers of the container images, reproducibly, and starts programs in them.
+"""Builds the layers of container images reproducibly, and starts programs in them.
 
 mmdebstrap makes the base layer of Debian's packages. The second layer contains the packages of
 constraints/run.txt and the wheels of a commit. The third layer, for the devnet, contains Anvil.
@@ -58,7 +58,7 @@ _DEVNET_SECONDS = 120
 
 
 def find_image_build_obstacle() -> str | None:
-    """Return why this machine cannot build the images, or None."""
+    """Return why this machine cannot build the images, or None if it can."""
     if shutil.which("mmdebstrap") is None:
         return "mmdebstrap is not installed; install Debian's package mmdebstrap"
     if os.geteuid() != 0:
@@ -69,7 +69,7 @@ def find_image_build_obstacle() -> str | None:
 
 
 def build_base_layer(path: Path, epoch: int, sources: Sequence[str]) -> Path:
-    """Build the base layer, with Debian's essential packages, Python and certificates.
+    """Build the base layer with Debian's essential packages, Python and certificates.
 
     `sources` are package sources for mmdebstrap, by default deb.debian.org with its security
     updates. Later builds are only identical if the source never changes (snapshot.debian.org).
@@ -92,7 +92,7 @@ def build_base_layer(path: Path, epoch: int, sources: Sequence[str]) -> Path:
 
 
 def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
-    """Build the layer with the pinned packages and the wheels of a checkout.
+    """Build the layer with the pinned packages and a checkout's wheels.
 
     Raises:
         subprocess.CalledProcessError: a build or pip failed.
@@ -125,7 +125,10 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
 
 
 def build_devnet_layer(folder: Path, epoch: int) -> Path:
-    """Build the layer with Anvil, installed by npm, where `qos-oracle devnet` looks for it."""
+    """Build the layer with Anvil, which npm installs.
+
+    It is installed where `qos-oracle devnet` looks for it.
+    """
     anvil_path = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
     binary = folder / "root" / anvil_path
     link = folder / "root/usr/local/bin/anvil"
@@ -137,7 +140,10 @@ def build_devnet_layer(folder: Path, epoch: int) -> Path:
 
 
 def write_tar(root: Path, layer: Path, epoch: int) -> Path:
-    """Write a folder as a tar archive with fixed order, times, owners and modes."""
+    """Write a folder as a tar archive with a fixed order and fixed metadata.
+
+    Times, owners and modes are fixed.
+    """
     with tarfile.open(layer, "w", format=tarfile.GNU_FORMAT) as archive:
         for path in sorted(root.rglob("*")):
             _add_to_layer(archive, path, str(path.relative_to(root)), epoch)
@@ -157,7 +163,7 @@ def _add_to_layer(archive: tarfile.TarFile, path: Path, name: str, epoch: int) -
 
 
 def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
-    """Unpack the layers, and run the programs in them as the image's user.
+    """Check that the programs in the unpacked layers start as the image's user.
 
     `run --once` indexes the chain of `qos-oracle devnet`, which runs in a second container.
 
@@ -191,7 +197,10 @@ def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
 
 @contextmanager
 def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
-    """Run the local network, and yield the path of the daemon's configuration in the image."""
+    """Run the local network, and yield the path of the daemon's configuration.
+
+    The path is inside the image.
+    """
     # Blocks are slow, because `run --once` ends when it reaches the head. On a slow machine, it
     # might never catch up with fast blocks.
     options = ("--folder", f"/{HOME}/net", "--port", "0", "--block-seconds", "10")

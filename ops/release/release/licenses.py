@@ -1,4 +1,4 @@
-"""Writes THIRD_PARTY.md, which lists the licences of all contents of a release.
+"""Writes THIRD_PARTY.md with the licences of everything in a release.
 
 The licences of packages are in ops/release/licenses.toml and in npm's lock files. The licences of
 Debian's packages are read from the copyright files in the images.
@@ -47,12 +47,12 @@ _TITLES = {
 
 @cache
 def read_licenses() -> Mapping[str, Mapping[str, str]]:
-    """Return the SPDX expression of each package, for `pypi` and `npm`."""
+    """Read the SPDX expression of each package, for `pypi` and `npm`."""
     return tomllib.loads(_FILE.read_text("utf-8"))
 
 
 def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
-    """Return the SPDX expression of a package of an npm lock file.
+    """Return the SPDX expression of a package in an npm lock file.
 
     Raises:
         KeyError: neither the lock file nor licenses.toml has the licence.
@@ -64,9 +64,10 @@ def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
 
 
 def is_license_allowed(expression: str) -> bool:
-    """Return whether all parts of an SPDX expression, or of one alternative, are allowed.
+    """Return whether an SPDX expression is allowed.
 
-    Expressions with parentheses or exceptions are not supported and count as not allowed.
+    All parts of it, or of one of its alternatives, must be allowed. Expressions with parentheses
+    or exceptions are not supported and count as not allowed.
     """
     return any(
         all(part in ALLOWED for part in alternative.split(" AND "))
@@ -75,10 +76,10 @@ def is_license_allowed(expression: str) -> bool:
 
 
 def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
-    """Return name, version and licences of each Debian package in an image's base layer.
+    """List name, version and licences of the Debian packages in a base layer.
 
-    The licences are the short names in a machine-readable copyright file (DEP 5). For other
-    copyright files, the text only refers to the file.
+    The layer belongs to an image. The licences are the short names in a machine-readable copyright
+    file (DEP 5). For other copyright files, the text only refers to the file.
     """
     with tarfile.open(fileobj=BytesIO(_read_base_layer(image)), mode="r:gz") as layer:
         content_by_path = {
@@ -115,7 +116,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo | str) -> byt
 
 
 def render_third_party(sbom: str, debian_packages: Sequence[tuple[str, str, str]]) -> str:
-    """Return THIRD_PARTY.md, with name, version and licence of everything in the release."""
+    """Render THIRD_PARTY.md with name, version and licence of everything in the release."""
     rows_by_title: dict[str, list[tuple[str, str, str]]] = {
         title: [] for title in _TITLES.values()
     }

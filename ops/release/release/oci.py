@@ -44,7 +44,7 @@ DIST = ROOT / "dist"
 
 @dataclass(frozen=True)
 class Image:
-    """An image of the release, with its command and its health check.
+    """An image in the release, with its command and health check.
 
     `layer_count` is the number of layers that it contains, of base, application and devnet.
     """
@@ -59,9 +59,9 @@ class Image:
 
 
 def _build_health_check(url: str, body: str = "") -> str:
-    """Return the source of a Python program that requests a URL and fails if the request fails.
+    """Return the source of a Python program that requests a URL.
 
-    If there is a body, the program posts the body.
+    The program fails if the request fails. If there is a body, the program posts the body.
     """
     data = f", data=b'{body}', headers={{'Content-Type': 'application/json'}}" if body else ""
     return f"import urllib.request as r; r.urlopen(r.Request('{url}'{data}), timeout=2)"
@@ -117,7 +117,9 @@ def main(sources: Sequence[str]) -> None:
 
 
 def build_images(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path]:
-    """Build and compare every layer twice, start the programs, and write the images to a folder.
+    """Build every layer twice, start the programs, and write the images to a folder.
+
+    The two builds of a layer are compared.
 
     Raises:
         SystemExit: two builds of a layer differ. subprocess.CalledProcessError: a build or a
@@ -144,7 +146,10 @@ def _build_layers(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path
 
 
 def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) -> Path:
-    """Write an image as an OCI layout in a tar archive, which `docker load` can read as well."""
+    """Write an image as an OCI layout in a tar archive.
+
+    `docker load` can also read the archive.
+    """
     layers = layers[: image.layer_count]
     version = read_project()["project"]["version"]
     blobs: dict[str, bytes] = {}
@@ -207,14 +212,17 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
 
 @cache
 def _compress_layer(layer: Path) -> bytes:
-    """Return the compressed layer; it is cached, because several images contain it."""
+    """Compress a layer.
+
+    The result is cached, because several images contain the layer.
+    """
     return gzip.compress(layer.read_bytes(), compresslevel=6, mtime=0)
 
 
 def _build_image_config(
     image: Image, version: str, diff_ids: Sequence[str], epoch: int
 ) -> dict[str, Any]:
-    """Return the image configuration, with user, command, health check and labels."""
+    """Build the image configuration with user, command, health check and labels."""
     created_at = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {
         "created": created_at,

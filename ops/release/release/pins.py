@@ -1,4 +1,4 @@
-"""Parses the files of constraints/, which pin each package and the hashes of its wheels.
+"""Parses the files of constraints/, which pin packages and the hashes of their wheels.
 
 They are pip's requirement files for `--require-hashes`, written by uv. For each package, a comment
 lists the packages that depend on it.
@@ -22,7 +22,7 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 
 @dataclass(frozen=True)
 class Pin:
-    """A package with its pinned version.
+    """A package and its pinned version.
 
     `marker` is the environment marker, or empty if the package is needed everywhere. `hashes` are
     SHA-256 hashes in hex. `dependents` are the packages that depend on this one, empty if only the
@@ -42,12 +42,12 @@ class Pin:
 
 
 def normalize_name(name: str) -> str:
-    """Return a package name in its normalized form (PEP 503)."""
+    """Normalize a package name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def read_pins(path: Path) -> list[Pin]:
-    """Return the pins of a file in order.
+    """Read the pins of a file in order.
 
     Raises:
         ValueError: a line is not in uv's format, because no line may be skipped silently.
@@ -56,7 +56,7 @@ def read_pins(path: Path) -> list[Pin]:
 
 
 def _iter_pin_lines(text: str) -> Iterator[str]:
-    """Yield each pin as one line, with its hashes and the comment that follows them."""
+    """Yield each pin on one line, with its hashes and the following comment."""
     pin_line = ""
     for line in text.splitlines():
         if not line.startswith(" "):

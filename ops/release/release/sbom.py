@@ -1,4 +1,4 @@
-"""Builds the software bill of materials (SBOM) of a release, in CycloneDX 1.6.
+"""Builds a release's software bill of materials (SBOM) in CycloneDX 1.6.
 
 The SBOM depends only on the committed pins, the npm lock file and the wheel, so a release has the
 same bytes wherever it is made. It lists every package that is installed on any platform, with the
@@ -26,7 +26,10 @@ _NPM_KINDS = {"sha512": "SHA-512"}
 
 
 def build_sbom(wheel: Path, epoch: int) -> str:
-    """Return the SBOM of a wheel as JSON; `epoch` is the time of the commit in Unix seconds."""
+    """Build the SBOM of a wheel as JSON.
+
+    `epoch` is the time of the commit in unix seconds.
+    """
     name, version = wheel.name.split("-")[:2]
     wheel_digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     pins = read_pins(FOLDER / "run.txt")
@@ -79,7 +82,7 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
 
 
 def _read_npm_packages(lock_file: str) -> list[_NpmPackage]:
-    """Return the name and the entry of every package in a lock file."""
+    """Read name and entry of every package in a lock file."""
     lock = json.loads((ROOT / lock_file).read_text("utf-8"))
     return [
         (path.rpartition("node_modules/")[2], package)
@@ -114,7 +117,7 @@ def _build_npm_purl(name: str, version: str) -> str:
 def _build_dependency_graph(
     product: str, pins: Sequence[Pin], npm_lock_files: Sequence[Sequence[_NpmPackage]]
 ) -> list[dict[str, Any]]:
-    """Return the dependency graph.
+    """Build the dependency graph.
 
     If no other package of a lock file depends on an npm package, the product depends on it.
     """

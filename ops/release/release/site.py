@@ -1,4 +1,4 @@
-"""Builds the documentation as a site in a tar archive, which any web server can serve."""
+"""Builds the documentation site in a tar archive, for any web server."""
 
 import gzip
 import os
@@ -10,7 +10,9 @@ from release.pins import ROOT
 
 
 def build_site(checkout: Path, folder: Path, version: str, epoch: int) -> Path:
-    """Build the site of a checkout with the tools of .venv-docs (`python bootstrap.py docs`).
+    """Build the site of a checkout with the tools in .venv-docs.
+
+    `python bootstrap.py docs` installs these tools.
 
     Raises:
         subprocess.CalledProcessError: a link is broken, or the build failed.

@@ -1,4 +1,4 @@
-"""Writes the provenance of a release, the hashes of its files, and their signature.
+"""Writes the provenance of a release, and the hashes of its files with a signature.
 
 The provenance is an in-toto statement (https://in-toto.io/Statement/v1) with SLSA's predicate for
 provenance (https://slsa.dev/provenance/v1). It names the commit, the command and the locked
@@ -22,10 +22,10 @@ _SIGNATURE_NAMESPACE = "qos-oracle-release"
 def build_provenance(
     files: Iterable[Path], commit: str, debian_sources: Sequence[str] = ()
 ) -> str:
-    """Return the provenance of files that `make release` built from a commit, as JSON.
+    """Build the provenance of the files that `make release` built from a commit.
 
-    Without `debian_sources`, the images contain the packages that Debian served at the time of the
-    build.
+    The result is JSON. Without `debian_sources`, the images contain the packages that Debian
+    served at the time of the build.
     """
     lock_files = [*sorted(FOLDER.glob("*.txt")), ROOT / "package-lock.json"]
     statement = {
@@ -56,12 +56,12 @@ def build_provenance(
 
 
 def format_checksum_lines(files: Sequence[Path]) -> list[str]:
-    """Return the lines of SHA256SUMS, in the format that `sha256sum --check` reads."""
+    """Format the lines of SHA256SUMS, which `sha256sum --check` can read."""
     return [f"{hash_file(path)}  {path.name}" for path in files]
 
 
 def sign_file(path: Path, key: Path) -> None:
-    """Sign a file with an SSH key, and write the signature beside the file as `FILE.sig`.
+    """Sign a file with an SSH key, and write the signature to `FILE.sig` beside it.
 
     `key` is the file of the private key, or of the public key if an agent or a hardware token
     holds the private key. Because of the namespace, a signature that was made for something else,

@@ -1,4 +1,4 @@
-"""Starts the container images of a release without a container runtime (`make oci-try`)."""
+"""Starts a release's container images without a container runtime (`make oci-try`)."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from release.wheels import hash_file
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Start the programs of the images in a folder, by default dist/.
+    """Start the programs in the images of a folder, by default dist/.
 
     Raises:
         SystemExit: an image is missing or wrong; the message names the reason.
@@ -30,9 +30,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def extract_all_layers(folder: Path, into: Path) -> list[Path]:
-    """Extract every image's layers, and return those of the image with the most layers.
+    """Extract the layers of every image.
 
-    The layers of every other image are the first layers of this image.
+    Return those of the image with the most layers. The layers of every other image are the first
+    layers of this image.
 
     Raises:
         SystemExit: an image is missing, has another layer, or a blob has another hash than its
@@ -61,7 +62,10 @@ def _find_archive(folder: Path, name: str) -> Path:
 
 
 def _extract_layers(archive_path: Path, folder: Path) -> list[Path]:
-    """Extract an OCI archive, and return the layers in its index, verified and in order."""
+    """Extract an OCI archive, and return its layers, verified and in order.
+
+    The order is that of the index.
+    """
     with tarfile.open(archive_path) as archive:
         archive.extractall(folder, filter="data")
     (reference,) = _read_json(folder / "index.json")["manifests"]

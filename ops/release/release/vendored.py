@@ -1,8 +1,8 @@
-"""Copies files that the pages load in a browser from npm packages (`make vendored`).
+"""Copies files for the web pages from npm packages (`make vendored`).
 
-The repository and the wheel contain these files, byte for byte as in npm, so an installation does
-not need npm. `vendor.json` lists the package, version and integrity of each file, and
-tests/house/test_vendored.py compares the list with ops/pages/package-lock.json.
+A browser loads these files. The repository and the wheel contain these files, byte for byte as in
+npm, so an installation does not need npm. `vendor.json` lists the package, version and integrity
+of each file, and tests/house/test_vendored.py compares the list with ops/pages/package-lock.json.
 """
 
 import json
@@ -33,14 +33,14 @@ FILES = {
 
 
 def read_locked_packages() -> dict[str, Any]:
-    """Return the entries of the lock file by package name."""
+    """Read the entries of the lock file, by package name."""
     lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
     packages = lock["packages"].items()
     return {path.removeprefix("node_modules/"): package for path, package in packages if path}
 
 
 def build_vendor_rows() -> list[dict[str, Any]]:
-    """Return the content of `vendor.json` for the vendored files."""
+    """Build the content of `vendor.json` for the vendored files."""
     packages = read_locked_packages()
     return [
         {
@@ -56,7 +56,7 @@ def build_vendor_rows() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Install the locked packages without running their scripts, and copy the files."""
+    """Install the locked packages without running scripts, and copy the files."""
     with TemporaryDirectory() as folder:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(PACKAGES / name, folder)

@@ -1,4 +1,4 @@
-"""Builds the packages of a commit reproducibly, so that every build has the same bytes.
+"""Builds the packages of a commit so that every build has the same bytes.
 
 All inputs are fixed. Only the files of the commit are used as sources, all times are the time of
 the commit (SOURCE_DATE_EPOCH), and constraints/build.txt pins the build tools.
@@ -18,7 +18,7 @@ from release.pins import ROOT
 
 
 def get_commit_time(commit: str = "HEAD") -> int:
-    """Return the time of a commit in Unix seconds."""
+    """Return the time of a commit in unix seconds."""
     return int(_run_git("log", "-1", "--format=%ct", commit))
 
 
@@ -33,7 +33,10 @@ def is_checkout_clean() -> bool:
 
 
 def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
-    """Extract exactly the files of a commit into a new folder, and return the folder."""
+    """Extract the files of a commit, and no others, into a new folder.
+
+    The result is the folder.
+    """
     folder.mkdir(parents=True)
     subprocess.run(  # noqa: S603 - of our own commit
         ["tar", "--extract", "--directory", str(folder)],  # noqa: S607 - tar is where it is
@@ -44,7 +47,7 @@ def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
 
 
 def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Path:
-    """Build the wheel of a checkout into the folder `out`, and return its path.
+    """Build a checkout's wheel in the folder `out`, and return its path.
 
     Raises:
         subprocess.CalledProcessError: the build failed.
@@ -56,7 +59,7 @@ def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Pa
 
 
 def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
-    """Build the source distribution of a checkout into the folder `out`, and return its path.
+    """Build a checkout's source distribution in the folder `out`, and return its path.
 
     Raises:
         subprocess.CalledProcessError: the build failed.
@@ -68,7 +71,9 @@ def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
 
 
 def build_wheel_from_sdist(sdist: Path, folder: Path, epoch: int) -> Path:
-    """Extract a source distribution into a folder, build its wheel there, and return its path.
+    """Build a wheel from a source distribution, and return its path.
+
+    The source distribution is extracted into a folder first.
 
     Raises:
         subprocess.CalledProcessError: the build failed.
@@ -80,7 +85,7 @@ def build_wheel_from_sdist(sdist: Path, folder: Path, epoch: int) -> Path:
 
 
 def pack_npm_package(folder: Path, out: Path) -> Path:
-    """Pack the npm package in a folder into the folder `out`, and return the archive's path.
+    """Pack the npm package in a folder into `out`, and return the archive's path.
 
     npm gives every file in the archive the same time, so the result is reproducible.
 
@@ -110,7 +115,7 @@ def _run_build(
 
 
 def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file's content in hex."""
+    """Compute the SHA-256 of a file's content, in hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
