@@ -68,7 +68,7 @@ _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
 
 
 class GatewayApp:
-    """The ASGI application.
+    """The ASGI application of the selection service.
 
     Requests must contain `token`, which is kept only as a hash.
     """

@@ -147,10 +147,7 @@ def _build_participants(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> P
 def _make_participants_builder(
     behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants.
-
-    All attacker nodes behave alike.
-    """
+    """Return a function that builds participants whose attacker nodes all behave alike."""
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)

@@ -41,10 +41,7 @@ class _JudgedWeights:
         self._evaluator = evaluator
 
     def update_node(self, node: Node) -> None:
-        """Do nothing.
-
-        The policy reads the nodes itself.
-        """
+        """Do nothing, because the policy reads the nodes itself."""
 
     def list_weights(self, task: Task, policy_input: PolicyInput) -> list[tuple[Address, int]]:
         return [

@@ -104,7 +104,7 @@ _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 
 @dataclass(frozen=True, slots=True)
 class OracleSetup:
-    """The constructor's struct `Setup`.
+    """The struct `Setup`, an argument of the oracle contract's constructor.
 
     If `target` is zero, kickouts call no contract. `floors` and `kick_floors` are the loosest
     limits that the admin can ever set, and `tightest` are the tightest limits that the pauser can

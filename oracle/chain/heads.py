@@ -224,10 +224,10 @@ def _fetch_tagged_blocks(
 def _confirm_latest_block(
     endpoint: Endpoint, latest_block: BlockRef, block_by_tag: dict[str, BlockRef | None]
 ) -> BlockRef:
-    """Return the newest block.
+    """Return the newest block, or raise RpcError if a tagged block is above it.
 
-    Raises RpcError if a tagged block is above it. A block may arrive between two responses of a
-    batch, so `latest_block` is requested again first.
+    A block may arrive between two responses of a batch, so `latest_block` is requested again
+    first.
     """
     highest_tagged_number = max(
         (block.number for block in block_by_tag.values() if block is not None), default=0

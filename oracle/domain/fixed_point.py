@@ -58,7 +58,7 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
 
 @cache
 def compute_decay_end(tau_seconds: int) -> int:
-    """Return a number of seconds after which every decay factor is 0.
+    """Return a time in seconds from which every decay factor is 0.
 
     A decay factor is rounded down, so it is 0 if exp(-seconds/tau) is below 2^-128, that is, after
     128 * ln(2) = 88.7228 time constants. Before that, the rounding of its products can turn single

@@ -361,7 +361,7 @@ class IncidentDetector:
             self._check_network_for_incident(at, time)
 
     def _begin_minute(self, minute: int, at: Position, time: int) -> None:
-        """Begin a new minute.
+        """Begin a new minute, and drop outdated minutes.
 
         Older minutes leave the window or the baseline day, and old incidents end.
         """

@@ -44,10 +44,7 @@ class _IndexedChooser:
         self._pool.update_node(node)
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Do nothing.
-
-        The fold has already updated the nodes.
-        """
+        """Do nothing, because the nodes have already been updated."""
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
         drawn_nodes = self._pool.draw_nodes(
@@ -63,10 +60,7 @@ class _JudgingChooser:
         self._evaluator = policy.create_evaluator()
 
     def update_node(self, node: Node) -> None:
-        """Do nothing.
-
-        The policy reads the nodes itself.
-        """
+        """Do nothing, because the policy reads the nodes itself."""
 
     def apply_event(self, event: DomainEvent) -> None:
         self._evaluator.apply_event(event)

@@ -75,7 +75,7 @@ def _build_trie_shape(leaf_count: int) -> _TrieShape:
 
 
 def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int) -> _TrieShape:
-    """Return the shape of the subtrie of these keys.
+    """Build the shape of the subtrie that holds the given keys.
 
     The first `depth` nibbles of the keys lead to the subtrie.
     """

@@ -75,7 +75,7 @@ class ClusterPool:
         self._key_by_future: dict[Future[bytes], str] = {}
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
-        """Submit a request.
+        """Submit a request to the cluster.
 
         See SegmentExecutor.
         """
@@ -106,7 +106,7 @@ class ClusterPool:
         return answer_future
 
     def abort_request(self, future: Future[bytes]) -> None:
-        """Abort a request.
+        """Abort a request in the cluster.
 
         See SegmentExecutor. A worker without a Dask nanny is not restarted.
         """

@@ -281,7 +281,7 @@ def main() -> None:
 
 
 def serve_segment_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
-    """Answer requests from a stream.
+    """Answer a stream of requests for segments.
 
     The first frame of the stream contains the plan and the endpoints.
 

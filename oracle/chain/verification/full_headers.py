@@ -207,9 +207,7 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
 
 
 def fetch_required_headers(endpoint: Endpoint, numbers: Iterable[int]) -> dict[int, FullHeader]:
-    """Fetch the headers at these heights.
-
-    Raises RpcError if one is missing.
+    """Fetch the headers at these heights, none of which may be missing.
 
     Raises:
         RpcError: a block is missing, or the endpoint gives no usable answer.

@@ -248,7 +248,7 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
 
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
-    """Return whether the node's pending quit took effect in the same transaction."""
+    """Return whether the node's pending quit took effect in the event's transaction."""
     return ledger.quit_transactions.get(event.node) == (event.at.block, event.at.tx)
 
 

@@ -67,7 +67,7 @@ def compute_node_lane_from_scores(scores: NodeScores) -> int:
 
 
 def decode_qos(lane: int) -> int | None:
-    """Decode a lane to a QoS in units of 10^-18, or None if the lane has no QoS."""
+    """Decode an encoded score (lane) to a QoS in units of 10^-18, or None if it has none."""
     return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 

@@ -216,7 +216,7 @@ class PreviousRound(NamedTuple):
 
     @classmethod
     def from_state(cls, contract_state: ContractState, lanes: Lanes | None = None) -> Self:
-        """Return the last accepted round, with its lanes if they are known."""
+        """Return the last accepted round, with its encoded scores (lanes) if they are known."""
         head = contract_state.head
         return cls(
             round=contract_state.head_round,

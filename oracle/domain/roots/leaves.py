@@ -31,7 +31,7 @@ _ADDRESS_PADDING = bytes(12)
 
 
 class LeafFlag(IntFlag):
-    """The state of a node.
+    """The flags of a node in its leaf.
 
     HELD means that its kickout needs an operator's approval.
     """

@@ -206,7 +206,7 @@ class PieceTree:
     """
 
     def __init__(self, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> None:
-        """Build the subtree.
+        """Build the Merkle subtree of a piece's leaves.
 
         If a round has only one piece, the piece is not padded to the full size.
 

@@ -247,7 +247,7 @@ class EndpointStatus:
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a while.
+        """Prefer other endpoints for a while, because this endpoint is slow.
 
         If the endpoint is slow again, the time doubles.
         """

@@ -135,7 +135,7 @@ class CircuitBreaker:
         return state is not BreakerState.OPEN
 
     def record_success(self) -> None:
-        """Record a response.
+        """Record a successful response.
 
         A response to a trial request closes the breaker.
         """
@@ -148,7 +148,7 @@ class CircuitBreaker:
         self._recent_outcomes.append(True)
 
     def record_failure(self, now: float) -> None:
-        """Record a failure.
+        """Record a failed request.
 
         A failed trial request doubles the wait until the next trial.
         """
