@@ -32,6 +32,7 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.command_models import OutboxChange
 from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_intent
+from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.call_replacement import prepare_noop_replacement, replace_with_noop
 from oracle.txmgr.context import AccountContext
@@ -39,7 +40,7 @@ from oracle.txmgr.fee_bump import prepare_fee_bump, send_fee_bump
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.unconfirmed import Replacement
 
-_STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
+_STATES_BEFORE_SENDING = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 CallArgument = Annotated[
     str,
     typer.Argument(
@@ -78,9 +79,9 @@ def hold(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold a call without a nonce, or pause a sender.
+    """Hold a call that is not signed, or pause a sender.
 
-    Sent transactions are unaffected.
+    A nonce that was assigned to the held call becomes free. Signed transactions are unaffected.
     """
     hold_reason = reason or "held by an operator"
     with open_records(load_config(config)) as records:
@@ -103,8 +104,7 @@ def hold(
         else:
             with open_write_session(records.store, "outbox hold", dry_run=dry_run) as (uow, stamp):
                 intent = find_intent(uow, target)
-                if intent.nonce is not None or intent.state not in _STATES_WITHOUT_NONCE:
-                    raise InputError(_format_intent_refusal(intent, "held"))
+                _check_call_is_unsigned(uow, intent, "held")
                 if not dry_run:
                     uow.outbox.intents.hold(intent, PauseKind.OPERATOR, hold_reason, stamp)
             change = OutboxChange(
@@ -191,15 +191,15 @@ def cancel(
 ) -> None:
     """Cancel a call that was not mined.
 
-    A call without a nonce is dropped. A call that was sent is replaced by a no-op transaction with
-    the same nonce. Either transaction may still be mined, and `outbox show` reports which. The
-    no-op costs gas.
+    A call that is not signed is dropped. A call that was sent is replaced by a no-op transaction
+    with the same nonce. Either transaction may still be mined, and `outbox show` reports which.
+    The no-op costs gas.
     """
     with open_records(load_config(config)) as records:
         with records.store.read_transaction() as uow:
             intent = find_intent(uow, call_reference)
-        if intent.state not in {*_STATES_WITHOUT_NONCE, IntentState.HELD, IntentState.LIVE}:
-            raise InputError(_format_intent_refusal(intent, "cancelled"))
+            if intent.state not in {IntentState.HELD, IntentState.LIVE}:
+                _check_call_is_unsigned(uow, intent, "cancelled")
         _reject_replaced_intent(records, intent)
         confirm_action(f"cancel intent {intent.id} irreversibly", yes=yes, dry_run=dry_run)
         outbox_change = OutboxChange(
@@ -373,6 +373,16 @@ def _reject_replaced_intent(records: Records, intent: Intent) -> None:
             f"intent {newer_intent.id} ({newer_intent.request.kind}), and only one of the two "
             f"lands; `qos-oracle outbox bump {newer_intent.id}` raises the fee of the newer one"
         )
+
+
+def _check_call_is_unsigned(uow: UnitOfWork, intent: Intent, action: str) -> None:
+    """Check that a call waits in the outbox, and that nothing was signed for it.
+
+    Raises:
+        InputError: the call was signed, is held or has ended.
+    """
+    if intent.state not in _STATES_BEFORE_SENDING or not uow.outbox.intents.is_unsigned(intent):
+        raise InputError(_format_intent_refusal(intent, action))
 
 
 def _format_intent_refusal(intent: Intent, action: str) -> str:

@@ -41,7 +41,13 @@ CONTRACT = Address("0x" + "0c" * 20)
 SETTINGS = ReportSettings(
     period_seconds=60, heartbeat_seconds=600, ttl_seconds=600, kick_below=2000
 )
-_MEDDLED = (IntentState.PLANNED, IntentState.READY, IntentState.LIVE, IntentState.HELD)
+_MEDDLED = (
+    IntentState.PLANNED,
+    IntentState.READY,
+    IntentState.ASSIGNED,
+    IntentState.LIVE,
+    IntentState.HELD,
+)
 _STEPS_A_BLOCK = 6
 # In blocks; a block takes 12 seconds, and the lease lasts for 30.
 _RENEWED_EVERY = 2
@@ -183,7 +189,7 @@ class Replica:
         with context.write_transaction() as uow:
             if intent.state is IntentState.HELD:
                 uow.outbox.intents.release(intent, context.stamp)
-            else:
+            elif uow.outbox.intents.is_unsigned(intent):
                 uow.outbox.intents.hold(intent, PauseKind.OPERATOR, "by hand", context.stamp)
 
     def _end(self, error: BaseException) -> None:

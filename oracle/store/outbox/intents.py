@@ -183,13 +183,14 @@ class IntentRepository:
         self.change_state(intent, state, stamp, values)
 
     def hold(self, intent: Intent, kind: PauseKind, text: str, stamp: Stamp) -> None:
-        """Hold an intent that has no nonce, until `release` is called.
+        """Hold an intent without signed bytes until `release` is called, and free its nonce.
 
         Raises:
-            FatalError: the intent has a nonce, or changed since it was read.
+            FatalError: the intent may have signed bytes, or changed since it was read.
         """
-        values: Values = {"error_class": kind.value, "error_text": text}
-        self.change_state(_require_no_nonce(intent), IntentState.HELD, stamp, values)
+        self._require_unsigned(intent)
+        values: Values = {"error_class": kind.value, "error_text": text, "nonce": None}
+        self.change_state(intent, IntentState.HELD, stamp, values)
 
     def release(self, intent: Intent, stamp: Stamp) -> None:
         """Move a held intent back to planned.
@@ -201,23 +202,41 @@ class IntentRepository:
             raise FatalError(
                 f"cannot release outbox intent {intent.id}: it is {intent.state}, not held"
             )
-        self.change_state(_require_no_nonce(intent), IntentState.PLANNED, stamp, _CLEARED_REASON)
+        self._require_unsigned(intent)
+        self.change_state(intent, IntentState.PLANNED, stamp, _CLEARED_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
-        """Cancel an intent that can no longer be mined.
+        """Cancel an intent that can no longer be mined, and free its nonce if it is unsigned.
 
-        The intent has no nonce, or is held after its nonce was used.
+        The intent has no signed bytes, or is held after its nonce was used.
 
         Raises:
-            FatalError: the intent has a nonce and may still be mined, or it changed since it was
-                read.
+            FatalError: the intent may have signed bytes and still be mined, or it changed since it
+                was read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
         # A held intent with a nonce can no longer be mined. Either a foreign transaction used the
         # nonce, or the call was already mined without effect.
-        is_over = intent.state is IntentState.HELD
-        cancellable_intent = intent if is_over else _require_no_nonce(intent)
-        self.change_state(cancellable_intent, IntentState.CANCELLED, stamp, values)
+        if intent.state is not IntentState.HELD:
+            self._require_unsigned(intent)
+            values = {**values, "nonce": None}
+        self.change_state(intent, IntentState.CANCELLED, stamp, values)
+
+    def is_unsigned(self, intent: Intent) -> bool:
+        """Return whether an intent has no nonce, or a nonce for which nothing was signed.
+
+        An intent that is held or ended has used its nonce, even if no attempt is stored for it.
+        """
+        if intent.nonce is None:
+            return True
+        account = intent.request.account
+        signed_bytes = exists().where(
+            pub_attempt.c.chain_id == account.chain_id,
+            pub_attempt.c.sender == account.address,
+            pub_attempt.c.nonce == intent.nonce,
+        )
+        is_nonce_signed = self._connection.execute(select(signed_bytes)).scalar_one()
+        return intent.state is IntentState.ASSIGNED and not is_nonce_signed
 
     def take_over_unsigned(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
         """Move the unsigned calls of these kinds from other accounts to `account`.
@@ -343,6 +362,13 @@ class IntentRepository:
             self.change_state(intent, IntentState.EXPIRED, stamp, {"error_class": "as_of_reorged"})
         return len(stale_intents)
 
+    def _require_unsigned(self, intent: Intent) -> None:
+        if not self.is_unsigned(intent):
+            raise FatalError(
+                f"cannot hold, release or cancel outbox intent {intent.id}: it has nonce "
+                f"{intent.nonce} and may still land"
+            )
+
     def _update_intent_row(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values
     ) -> None:
@@ -376,12 +402,3 @@ _INTENTS_IN_STATES = _ALL_INTENTS.where(
 def _select_intents_of_account(account: Account) -> Select[Any]:
     on_chain = _ALL_INTENTS.where(pub_intent.c.chain_id == account.chain_id)
     return on_chain.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)
-
-
-def _require_no_nonce(intent: Intent) -> Intent:
-    if intent.nonce is not None:
-        raise FatalError(
-            f"cannot hold, release or cancel outbox intent {intent.id}: it has nonce "
-            f"{intent.nonce} and may still land"
-        )
-    return intent

@@ -132,6 +132,28 @@ def test_assigned_push_is_not_signed_while_its_account_is_paused(
     assert harness.states() == ["live"]
 
 
+def test_held_call_of_a_paused_account_leaves_its_nonce_to_the_next_call(
+    sqlite_harness: Harness,
+):
+    harness = sqlite_harness
+    assign_push(harness)
+    _set_account_paused(harness, is_paused=True)
+    held_push = get_only_intent(harness)
+    with harness.context.write_transaction() as uow:
+        uow.outbox.intents.hold(held_push, PauseKind.OPERATOR, "a test", harness.context.stamp)
+    _request_noop_call(harness)
+    harness.tick()
+    assert harness.states()[:2] == ["held", "ready"]
+
+    _set_account_paused(harness, is_paused=False)
+    harness.tick()
+    harness.mine()
+    harness.tick()
+    assert harness.states()[:2] == ["held", "mined"]
+    assert harness.intents()[1].nonce == held_push.nonce
+    assert harness.testbed.round == 0
+
+
 def test_hourly_budget_is_restored_after_one_hour(sqlite_harness: Harness):
     harness = sqlite_harness
     mine_expensive_blocks(harness, GWEI)

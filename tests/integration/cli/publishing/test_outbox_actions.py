@@ -130,6 +130,50 @@ def test_cancelling_a_call_without_a_nonce_requires_confirmation(act: Act, url: 
     assert state(url, 1) is IntentState.CANCELLED
 
 
+@pytest.mark.parametrize(
+    ("command", "result"),
+    [(("hold",), IntentState.HELD), (("cancel", "--yes"), IntentState.CANCELLED)],
+)
+def test_assigned_call_of_a_paused_account_is_stopped_and_frees_its_nonce(
+    act: Act, url: str, command: tuple[str, ...], result: IntentState
+):
+    assign_nonce_to_first_call(url)
+    assert act("hold", ME.address) == 0
+    name, *options = command
+    assert act(name, 1, *options, "--dry-run") == 0
+    assert state(url, 1) is IntentState.ASSIGNED
+    assert act(name, 1, *options) == 0
+    with Store.open(url) as store, store.read_transaction() as uow:
+        intent = load_intent(uow, 1)
+        vacant_slot = uow.outbox.slots.find_vacant_slot(ME)
+    assert (intent.state, intent.nonce) == (result, None)
+    assert vacant_slot is not None
+    assert vacant_slot.nonce == 7
+
+
+@pytest.mark.parametrize("command", [("hold",), ("cancel", "--yes")])
+def test_signed_call_that_was_never_sent_is_neither_held_nor_dropped(
+    act: Act, url: str, capsys, command: tuple[str, ...]
+):
+    """Its bytes are stored and will be sent, whatever its row says."""
+    assign_nonce_to_first_call(url)
+    with Store.open(url) as store, store.transaction() as uow:
+        slot = uow.outbox.slots.list_unfinished(ME)[-1]
+        call = SignedCall(Hash("0x" + 64 * "3"), b"raw", 3 * 10**9, 10**9, 100)
+        uow.outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, NOW)
+    name, *options = command
+    assert act(name, 1, *options) == 2
+    assert "it is assigned and has nonce 7" in capsys.readouterr().err
+    assert state(url, 1) is IntentState.ASSIGNED
+
+
+def assign_nonce_to_first_call(url: str) -> None:
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.outbox.intents.mark_ready(load_intent(uow, 1), 100, 100, NOW)
+        nonce = uow.outbox.accounts.allocate_nonce(ME)
+        uow.outbox.slots.assign_nonce(load_intent(uow, 1), nonce, 50, NOW)
+
+
 def test_call_held_because_of_a_foreign_nonce_can_be_cancelled(act: Act, url: str, capsys):
     assert act("show", 3) == 0
     assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
