@@ -72,7 +72,7 @@ from oracle.store.report_repository import (
     StoredReportHeader,
 )
 from oracle.telemetry.tracing import start_span
-from oracle.txmgr.context import StepResult
+from oracle.txmgr.context import StepResult, describe_write
 from oracle.txmgr.deferral import find_deadline_obstacle
 
 
@@ -336,7 +336,7 @@ def _sign_report(
         f"the report is signed in round {signed_statement.round}, and would be sent once a quorum "
         "has signed"
     )
-    with context.account_context.write_transaction(dry_run_text) as uow:
+    with describe_write(dry_run_text), context.account_context.write_transaction() as uow:
         uow.reports.set_signed_round(
             scheduled_report.report.period, signed_statement.round, signed_statement.digest
         )
@@ -403,7 +403,7 @@ def _plan_push_of_signed_report(
         exclusive_key=PUSH,
     )
     dry_run_text = f"the report would be sent in round {record.round}"
-    with context.account_context.write_transaction(dry_run_text) as uow:
+    with describe_write(dry_run_text), context.account_context.write_transaction() as uow:
         uow.reports.set_signed_round(report.period, record.round, record.digest)
         intent_id = uow.outbox.intents.add(request, context.account_context.stamp)
     return StepResult("push planned", intent_id, f"round {record.round}, period {report.period}")

@@ -29,7 +29,7 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportHold, StoredReportHeader
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.logger import get_logger
-from oracle.txmgr.context import StepResult
+from oracle.txmgr.context import StepResult, describe_write
 
 
 def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
@@ -109,7 +109,7 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
         if not uow.holds.can_hold(report.period, reason):
             return None
     dry_run_text = f"the report would be held: {reason}"
-    with context.account_context.write_transaction(dry_run_text) as uow:
+    with describe_write(dry_run_text), context.account_context.write_transaction() as uow:
         activity = load_period_activity(uow, report, context.sanity.periods)
         hold_facts = {
             "as_of": report.as_of.number,

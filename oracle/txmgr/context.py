@@ -272,13 +272,8 @@ class AccountContext:
         return Stamp(int(self.clock()), self.epoch, self.actor)
 
     @contextmanager
-    def write_transaction(
-        self,
-        dry_run_text: str = "",  # noqa: ARG002  only the context of a dry run needs it
-    ) -> Iterator[UnitOfWork]:
+    def write_transaction(self) -> Iterator[UnitOfWork]:
         """Open a write transaction, which fails if this process has lost the lease.
-
-        In a dry run, `dry_run_text` is shown in place of the write (`describe_dry_run`).
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -417,12 +412,21 @@ class DryRunContext(AccountContext):
     """A context that raises an error on every write, send and signature."""
 
     @override
-    def write_transaction(self, dry_run_text: str = "") -> NoReturn:
-        raise WriteAttemptedError(dry_run_text)
+    def write_transaction(self) -> NoReturn:
+        raise WriteAttemptedError
 
     @override
     def check_can_send(self) -> NoReturn:
         raise WriteAttemptedError
+
+
+@contextmanager
+def describe_write(dry_run_text: str) -> Iterator[None]:
+    """Let a dry run show `dry_run_text` in place of the write in this block."""
+    try:
+        yield
+    except WriteAttemptedError:
+        raise WriteAttemptedError(dry_run_text) from None
 
 
 def build_dry_run_context(context: AccountContext) -> DryRunContext:
@@ -437,8 +441,8 @@ def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str
     """Run an action as a dry run, and describe what it would do.
 
     Return None if the action has no effect. If the action would write or send without a new
-    signature, the result is the text of the write (`AccountContext.write_transaction`), or
-    `fallback_text` if it has none.
+    signature, the result is the text of the write (`describe_write`), or `fallback_text` if it has
+    none.
 
     Raises:
         OracleError: the action failed.
