@@ -245,16 +245,20 @@ def _decide_calls_before_preflight(
         }
         timely_intents = [intent for intent in intents if deadline_decisions[intent.id] is None]
         kind_decisions = decide_calls(uow, context, timely_intents, heads, stage)
-    decision_by_intent = {
-        intent.id: decision
-        for intent, decision in zip(timely_intents, kind_decisions, strict=True)
-    }
-    for intent in timely_intents:
-        reason = (
-            find_head_start_reason(context, intent, heads)
-            or _find_market_fee_reason(context, intent, heads)
-            if decision_by_intent[intent.id].is_accepted
-            else None
+        decision_by_intent = {
+            intent.id: decision
+            for intent, decision in zip(timely_intents, kind_decisions, strict=True)
+        }
+        wanted_intents = [
+            intent for intent in timely_intents if decision_by_intent[intent.id].is_accepted
+        ]
+        max_fees = [
+            context.registry.get_kind(intent).find_max_market_fee(uow, intent, heads)
+            for intent in wanted_intents
+        ]
+    for intent, max_fee in zip(wanted_intents, max_fees, strict=True):
+        reason = find_head_start_reason(context, intent, heads) or _find_market_fee_reason(
+            context, max_fee
         )
         if reason is not None:
             decision_by_intent[intent.id] = Decision.wait_for_next_block(heads, reason)
@@ -265,16 +269,12 @@ def _decide_calls_before_preflight(
     }
 
 
-def _find_market_fee_reason(
-    context: AccountContext, intent: Intent, heads: Heads
-) -> Reason | None:
+def _find_market_fee_reason(context: AccountContext, max_fee: int | None) -> Reason | None:
     """Return why a call waits until gas is cheaper, or None if it does not wait.
 
-    A kind may set a lower limit than the account's cap. The fee may have risen a hundredfold since
-    the call was planned.
+    `max_fee` is the fee in wei per gas up to which the call is worth its gas, or None if only the
+    account's cap limits it. The fee may have risen a hundredfold since the call was planned.
     """
-    with context.store.read_transaction() as uow:
-        max_fee = context.registry.get_kind(intent).find_max_market_fee(uow, intent, heads)
     if max_fee is None or not context.is_market_fee_above(max_fee):
         return None
     return "not_worth", f"gas costs more than {max_fee} wei, which this call is worth now"
