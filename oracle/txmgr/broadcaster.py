@@ -12,6 +12,7 @@ from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_raw_transactions
 from oracle.txmgr.context import AccountContext, StepResult
+from oracle.txmgr.unconfirmed import is_nonce_mined
 
 # An error with one of these outcomes pauses the account until its cause is resolved.
 _PAUSE_KIND_BY_OUTCOME = {
@@ -95,6 +96,10 @@ def _send_and_record_attempts(
         send_results = send_raw_transactions(
             context.sender_account.pool, [attempt.signed.raw for attempt in attempts]
         )
+        send_results = [
+            _correct_lack_of_funds(context, pair, result)
+            for pair, result in zip(slots_and_attempts, send_results, strict=True)
+        ]
         span.attributes["answers"] = " ".join(result.outcome for result in send_results)
     with context.write_transaction() as uow:
         for pair, result in zip(slots_and_attempts, send_results, strict=True):
@@ -102,6 +107,24 @@ def _send_and_record_attempts(
     for result in send_results:
         _raise_on_wrong_chain(result)
     return send_results
+
+
+def _correct_lack_of_funds(
+    context: AccountContext, slot_and_attempt: tuple[NonceSlot, Attempt], result: SendResult
+) -> SendResult:
+    """Return that the nonce is used in place of a lack of funds, if the chain shows that it is.
+
+    An endpoint without the newest block checks an old balance, and another endpoint may report at
+    the same time that the nonce is too low. A used nonce costs nothing more, so the account is not
+    paused for it.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    slot, attempt = slot_and_attempt
+    if result.outcome is SendOutcome.FUNDS and is_nonce_mined(context, slot, [attempt]):
+        return SendResult(SendOutcome.NONCE_TOO_LOW, result.text)
+    return result
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:

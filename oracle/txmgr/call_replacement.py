@@ -62,7 +62,9 @@ def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | No
         late_decision = decide_on_deadline(context, uow, ready_intent, heads)
     if late_decision is not None:
         return apply_decision(context, ready_intent, late_decision)
-    if not can_take_over_nonce or is_nonce_mined(context, unconfirmed_nonce):
+    if not can_take_over_nonce or is_nonce_mined(
+        context, unconfirmed_nonce.slot, unconfirmed_nonce.attempts
+    ):
         return None
     return _replace_call(context, unconfirmed_nonce, ready_intent, heads)
 

@@ -66,7 +66,7 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
             ATTEMPTS_EXHAUSTED.labels(context.role).set(0)
         return None
     if not _is_bump_due(context, unconfirmed_nonce, heads, is_urgent=is_urgent) or is_nonce_mined(
-        context, unconfirmed_nonce
+        context, unconfirmed_nonce.slot, unconfirmed_nonce.attempts
     ):
         return None
     deadline = unconfirmed_nonce.intent.request.deadline
@@ -210,11 +210,17 @@ def _has_bump_interval_passed(
     """Return whether `bump_seconds` of chain time have passed since the last attempt.
 
     The time of the attempt is that of an indexed block, because an endpoint that has stalled lacks
-    the newest blocks. A block that is no longer stored is older than the final block.
+    the newest blocks. While the index is behind the head, it lacks the block of the attempt, and
+    an earlier block would make the attempt seem too old. The time of the next indexed block is
+    used instead.
     """
     with context.store.read_transaction() as uow:
-        block = uow.blocks.find_highest_up_to(unconfirmed_nonce.sent_block)
-    return block is None or heads.latest.time - block.time >= context.send_settings.bump_seconds
+        is_pruned = uow.blocks.find_highest_up_to(unconfirmed_nonce.sent_block) is None
+        block = uow.blocks.find_lowest_from(unconfirmed_nonce.sent_block)
+    # A block that was pruned is older than the final block.
+    return is_pruned or (
+        block is not None and heads.latest.time - block.time >= context.send_settings.bump_seconds
+    )
 
 
 def _compute_bump_gas(

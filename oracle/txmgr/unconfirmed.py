@@ -87,7 +87,7 @@ def find_takeover_target(
     return None
 
 
-def is_nonce_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce) -> bool:
+def is_nonce_mined(context: AccountContext, slot: NonceSlot, attempts: Sequence[Attempt]) -> bool:
     """Return whether a mined transaction has used a nonce.
 
     The nonce is used if an endpoint has one of its attempts in a block, or if the transaction
@@ -98,7 +98,7 @@ def is_nonce_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce)
         TransientError: no endpoint answers.
     """
     pool_view = context.sender_account.pool_view
-    hashes = [attempt.signed.tx_hash for attempt in unconfirmed_nonce.attempts]
+    hashes = [attempt.signed.tx_hash for attempt in attempts]
     if (
         find_canonical_receipt(context, fetch_receipt_quorum(pool_view, hashes), hashes)
         is not None
@@ -108,7 +108,7 @@ def is_nonce_mined(context: AccountContext, unconfirmed_nonce: UnconfirmedNonce)
     # whose receipt the endpoints lack.
     counts = fetch_nonce_counts(pool_view, context.account.address)
     return pool_view.quorum.is_reached_by(
-        count.endpoint for count in counts if count.mined > unconfirmed_nonce.slot.nonce
+        count.endpoint for count in counts if count.mined > slot.nonce
     )
 
 
@@ -146,7 +146,7 @@ def check_nonce_not_mined(context: AccountContext, unconfirmed_nonce: Unconfirme
         InputError: an attempt is in a block.
         TransientError: no endpoint answers.
     """
-    if is_nonce_mined(context, unconfirmed_nonce):
+    if is_nonce_mined(context, unconfirmed_nonce.slot, unconfirmed_nonce.attempts):
         raise InputError(
             f"the transaction of intent {unconfirmed_nonce.intent.id} is already in a block; "
             "`qos-oracle run` records the outcome"

@@ -20,7 +20,8 @@ class SendOutcome(StrEnum):
     The transaction is watched in any case. If endpoints disagree, the first of these outcomes
     counts (`_choose_best_result`). Demands for more gas or a higher fee precede `nonce_too_low`,
     which prevents fee bumps: one endpoint may return it falsely, and before each bump the daemon
-    checks whether the nonce is used.
+    checks whether the nonce is used. It also checks this before it pauses the account for lack of
+    funds.
     """
 
     SENT = "sent"

@@ -13,8 +13,8 @@ from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_lowest_nonce
 from tests.support.harness import CAPS, Harness
-from tests.support.sending.background_calls import send_background_call
-from tests.support.sending.faults import freeze_at_block, return_error
+from tests.support.sending.background_calls import get_pause_kind, send_background_call
+from tests.support.sending.faults import freeze_at_block, return_error, return_null
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -251,6 +251,26 @@ def test_false_nonce_too_low_of_one_endpoint_does_not_prevent_a_fee_bump(
     assert len(list_attempts(harness)) == 2
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_lack_of_funds_does_not_pause_the_sender_of_a_used_nonce(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
+):
+    """The endpoint that lacks the block of the transaction checks an old balance."""
+    harness = proxied_harness
+    send_unmined_push(harness)
+    for proxy in proxies:
+        proxy.rule("eth_getTransactionReceipt", return_null())
+    mine_expensive_blocks(harness, GWEI, 2)
+    assert harness.testbed.round == 1
+    proxies[place].rule(SEND, return_error("insufficient funds for gas * price + value"))
+    proxies[1 - place].rule(SEND, return_error("nonce too low"))
+    harness.tick()
+
+    (attempt,) = list_attempts(harness)
+    assert (attempt.sends, attempt.last_error_class) == (2, "nonce_too_low")
+    assert get_pause_kind(harness) is None
+
+
 def test_stalled_endpoint_does_not_prevent_a_fee_bump(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
@@ -287,6 +307,32 @@ def test_push_sent_at_a_block_that_is_no_longer_stored_gets_a_fee_bump(
     harness.tick()
 
     assert len(list_attempts(harness)) == 2
+
+
+def test_call_sent_while_the_index_is_behind_gets_its_fee_bump_after_the_interval(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    """The newest indexed block is minutes older than the block at which the call was sent."""
+    harness, chain = proxied_harness, proxied_harness.testbed.chain
+    reject_known_transactions(*proxies)
+    harness.context = replace(harness.context, send_settings=SendSettings(bump_seconds=60))
+    harness.index()
+    chain.later(600)
+    chain.mine()
+    mine_expensive_blocks(harness, GWEI, 4)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    send_background_call(harness, "behind")
+    for is_indexed in (False, True):
+        mine_expensive_blocks(harness, 5 * GWEI, 4)
+        if is_indexed:
+            harness.index()
+        assert harness.repeat(bump_lowest_nonce) == []
+
+    chain.later(60)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    chain.mine()
+    harness.index()
+    assert [step.action for step in harness.repeat(bump_lowest_nonce)] == ["noop bumped"]
 
 
 def test_operator_bump_immediately_sends_a_higher_fee(
