@@ -134,7 +134,7 @@ def get_max_header_depth(hooks: Iterable[BlockHook]) -> int:
 
 
 def find_first_block_needing_headers(hooks: Iterable[BlockHook]) -> int | None:
-    """Return the first block from which on all headers are needed by a hook, if any."""
+    """Return the first block from which a hook needs all headers, if any."""
     return min((hook.first_block for hook in hooks if hook.first_block is not None), default=None)
 
 

@@ -126,7 +126,7 @@ def select_final_block_to_store(
 
 
 def get_highest_final_block_number(heads: Heads, cursor: Cursor | None) -> int:
-    """Return the higher of the final blocks of `heads` and of `cursor`, by number."""
+    """Return the higher of the final block numbers of `heads` and `cursor`."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
 

@@ -19,7 +19,7 @@ from oracle.store.database import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerification:
-    """How well the blocks are verified on which the kickout of `node` depends.
+    """How well the blocks behind the kickout of `node` are verified.
 
     `unproven` are the numbers of the blocks that are not verified to `level` yet, ascending.
     `obstacle` is a reason to wait that no verification can remove, or None.

@@ -129,7 +129,7 @@ class FeedHeadLimit:
     _last_newest_block: BlockRef | None = None
 
     def get_heads(self, chain: "ChainSource") -> "Heads":
-        """Return the chain's heads, up to the time to which the feed is settled.
+        """Return the chain's heads, limited to the settled time of the feed.
 
         Raises:
             TransientError: the feed was never read, it is not settled up to any block yet, or the

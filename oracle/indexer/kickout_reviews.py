@@ -226,7 +226,7 @@ def build_folded_scoring_context(
 def review_folded_kickout(
     uow: UnitOfWork, state: FoldedState, node: Node, policy: KickoutPolicy
 ) -> KickoutReview:
-    """Review a node's due kickout by a state that was folded in memory.
+    """Review a node's due kickout from a state that was folded in memory.
 
     Only rows from before the state's snapshot are read from the database.
     """

@@ -30,13 +30,16 @@ _NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
 
 class IncompleteLogsError(InputError):
-    """Raised before raw rows are folded that were lost or changed outside the program."""
+    """Raised if raw rows were lost or changed outside the program.
+
+    A fold of such rows would be wrong.
+    """
 
 
 def find_damaged_spans(
     uow: UnitOfWork, last_block: int, verified_blocks: BlockRange | None = None
 ) -> list[DamagedSpan]:
-    """Return the spans up to `last_block` whose rows are not those that were committed.
+    """Return the spans up to `last_block` whose rows differ from the committed rows.
 
     `verified_blocks` are blocks that were just found equal to the chain; spans within them are
     left out.
@@ -174,7 +177,7 @@ class _HookCheck:
     _stops: HookStops = field(default_factory=HookStops)
 
     def collect_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        """Collect the blocks of a range with stored results of hooks to compare."""
+        """Collect the blocks of a range for which hooks have stored results."""
         self._stops = HookStops()
         for hook in self.hooks:
             self._stops.add(hook, hook.get_stored_stop_blocks(uow, blocks))

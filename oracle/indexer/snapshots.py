@@ -80,7 +80,7 @@ def make_next_snapshot(
 
 
 def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
-    """Return the first block from which on ended tasks are kept in a snapshot."""
+    """Return the first block whose ended tasks are kept in a snapshot."""
     return uow.logs.find_block_of_nth_last_log(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 

@@ -173,11 +173,11 @@ class ActivityRepository:
         }
 
     def find_time_of_recent_changes(self, count: int, since: int, last_block: int) -> int:
-        """Return the time since which at least `count` changes happened, but at least `since`.
+        """Return the time of the n-th newest change, but no earlier than `since`.
 
-        A change is a fall of reliability or a change of membership; the later of the two times is
-        returned. The result is `since` if there are fewer than `count` changes of each kind.
-        `last_block` is the newest block.
+        Here, n is `count`. A change is a fall of reliability or a change of membership. Both kinds
+        are counted separately, and the later time is returned. The result is `since` if there are
+        fewer than `count` changes of each kind. `last_block` is the newest block.
         """
         first_block = self.find_first_block_since(since, last_block)
         is_decrease = reliability_change.c.cause.in_([cause.value for cause in DECREASE_CAUSES])

@@ -182,7 +182,7 @@ class UnitOfWork:
         self._connection = connection
 
     def measure_replica_lag_seconds(self) -> float | None:
-        """Measure how far a replica lags behind, in seconds; None on a primary database.
+        """Return the lag of a replica in seconds, or None on a primary database.
 
         The lag is the age of the last replayed transaction. The read API may use a PostgreSQL
         replica (docs/how-to/serve-the-read-api.md#replica), and every response states how far its
@@ -201,7 +201,7 @@ class UnitOfWork:
         self.dead_letters.orphan_above(number)
 
     def write_changes(self, changes: "Changes", rule_set: int) -> None:
-        """Write all changes of a fold in bulk, and the replaced rows to the undo journal.
+        """Write all changes of a fold in bulk, and save the replaced rows in the undo journal.
 
         `rule_set` is the number of the rule set that the fold applied.
         """

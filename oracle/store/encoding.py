@@ -65,7 +65,7 @@ def split_hashes(value: bytes) -> tuple[str, ...]:
 
 
 def encode_wei(amount: int) -> bytes:
-    """Encode an amount as 32 big-endian bytes, whose order is that of the numbers."""
+    """Encode an amount as 32 big-endian bytes, which sort like the numbers."""
     return amount.to_bytes(_WEI_BYTES, "big")
 
 

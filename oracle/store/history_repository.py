@@ -320,7 +320,10 @@ class KickoutRepository:
         self._connection = connection
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
-        """Save opened and closed intervals; of several versions of an interval, save the last."""
+        """Save opened and closed intervals, each in its last version.
+
+        The last version counts if an interval occurs several times.
+        """
         interval_by_start = {
             (interval.node, interval.opened_at): interval for interval in intervals
         }
@@ -349,7 +352,7 @@ class KickoutRepository:
 
 
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
-    """Decode a complete row of the table to a kickout interval.
+    """Decode a complete row of the table into a kickout interval.
 
     The row is unpacked, because this takes a third of the time of reading columns by name, and in
     a mass outage thousands of rows are decoded in each tick.

@@ -22,7 +22,10 @@ class LeafPieceRepository:
         self._connection = connection
 
     def add(self, piece: int, as_of: int, digest: PieceDigest, leaves: bytes) -> None:
-        """Insert a piece of a report's Merkle tree if its leaves have changed."""
+        """Insert a changed piece of a report's Merkle tree.
+
+        The leaves of the piece have changed since the last report.
+        """
         self._connection.execute(
             insert(leaf_piece).values(
                 piece=piece,
@@ -98,7 +101,10 @@ class LeafPieceRepository:
         return lanes
 
     def delete_as_of(self, as_of: int) -> None:
-        """Delete the pieces of a block whose leaves differ from the accepted round."""
+        """Delete the pieces of the report as of a block.
+
+        Their leaves are not those of the accepted round.
+        """
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of == as_of))
 
     def delete_after_last_report(self) -> None:
@@ -109,7 +115,7 @@ class LeafPieceRepository:
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of > newest_report))
 
     def prune_except(self, kept_blocks: Collection[int]) -> None:
-        """Delete the pieces that no report as of one of `kept_blocks` needs."""
+        """Delete the pieces that the reports as of `kept_blocks` do not need."""
         as_of_blocks_by_piece = defaultdict[int, list[int]](list)
         keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)
         for piece, as_of in self._connection.execute(

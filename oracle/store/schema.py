@@ -290,7 +290,7 @@ def _upgrade_to_head(config: "Config") -> None:
 
 @contextmanager
 def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
-    """Open a transaction on a separate connection whose errors are translated."""
+    """Open a transaction on a separate connection, translating its errors."""
     try:
         with engine.connect() as connection, connection.begin():
             yield connection
@@ -306,7 +306,7 @@ def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
 def list_compared_columns(
     connection: Connection, rewritten_tables: Collection[str]
 ) -> dict[str, list[str]]:
-    """Return the columns of each table to compare during a migration.
+    """Return the columns to compare in each table during a migration.
 
     The list is empty if the rows of the table are only counted. `rewritten_tables` contains the
     tables and columns (`TABLE` or `TABLE.COLUMN`) that are left out.
@@ -346,7 +346,7 @@ def find_changed_tables(
     columns_by_table: Mapping[str, Sequence[str]],
     checksums: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """Return the tables with a lost column or with other rows than before.
+    """Return the tables that lost a column or whose rows have changed.
 
     `checksums` are the earlier checksums.
     """

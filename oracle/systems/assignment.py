@@ -49,7 +49,7 @@ class Pool(Protocol):
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could start the task now, if its models are disregarded."""
+        """Return whether the node could start the task now, regardless of its models."""
         ...
 
 

@@ -61,7 +61,7 @@ _GROUP_ENDING_REASONS = frozenset(
 
 
 class NodeCriteria(NamedTuple):
-    """What the nodes of a queue item must meet.
+    """The criteria that the nodes of a queue item must meet.
 
     Items with equal criteria have the same candidates.
     """

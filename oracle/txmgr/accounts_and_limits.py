@@ -160,7 +160,7 @@ class SenderAccount:
         return compute_fees(fetch_fee_market(self.pool_view, self.caps), self.caps.fee_per_gas)
 
     def to_read_only(self) -> "SenderAccount":
-        """Return a copy of this account with the same endpoints that cannot sign."""
+        """Return a copy of this account that has the same endpoints but cannot sign."""
         return _ReadOnlyAccount(self)
 
 

@@ -45,7 +45,7 @@ _DUPLICATE_PENDING_TEXT = "another transmitter's call for the same purpose is pe
 def find_head_start_reason(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[str, str] | None:
-    """Return why a call is still left to transmitters of a lower rank, if it is.
+    """Return why a call is left to lower-ranked transmitters for now, or None.
 
     The reason is (class, text). Every transmitter of a quorum plans the same calls. If two of
     these calls are mined, one of them reverts and wastes its gas, so transmitters of a lower rank
@@ -71,7 +71,7 @@ def find_head_start_reason(
 def find_wait_for_pending_duplicate(
     context: AccountContext, intent: Intent, heads: Heads
 ) -> tuple[int, tuple[str, str]] | None:
-    """Return how long a call waits for the same call of another transmitter, if it does.
+    """Return until when a call waits for the pending call of another transmitter.
 
     The result is the chain time at which the wait ends, and the reason as (class, text). It is
     None if no such call is pending. Each call waits at most once. Otherwise, an endpoint that
@@ -130,7 +130,7 @@ class _PricedCall:
 
 
 def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Check the most urgent planned calls, and make those that can be sent ready.
+    """Check the most urgent planned calls, and mark those that can be sent as ready.
 
     Return None if nothing has changed.
     """
@@ -298,7 +298,7 @@ def _decide_on_pending_duplicate(
 def _admit_call_batch(
     context: AccountContext, intents: Sequence[Intent], heads: Heads
 ) -> Iterator[StepResult]:
-    """Check a batch of calls, make those that can be sent ready, and yield the results.
+    """Check a batch of calls, mark those that can be sent as ready, and yield the results.
 
     They become ready in a single commit.
     """
@@ -405,7 +405,7 @@ def _get_exclusive_key(intent: Intent) -> tuple[Address, str | None]:
 def _find_exclusive_call_obstacle(
     intent: Intent, prepared_ids: Mapping[tuple[Address, str | None], int]
 ) -> Reason | None:
-    """Return why a call waits for another call with the same `exclusive_key`, if it does.
+    """Return why a call waits for another call with the same `exclusive_key`, or None.
 
     `prepared_ids` contains the ids of intents that are ready, or that have a nonce but no signed
     bytes. The planner plans one call per key. However, when an operator releases a held call, the

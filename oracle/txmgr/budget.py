@@ -46,7 +46,7 @@ class Budget:
 
     @classmethod
     def from_outbox(cls, uow: UnitOfWork, context: AccountContext, balance: int) -> "Budget":
-        """Load how much of each limit is used, according to the outbox."""
+        """Load from the outbox how much of each limit is used."""
         windows = [
             (_format_window_name(seconds), limit, spent_wei)
             for seconds, limit, spent_wei in _load_spending_windows(uow, context)
@@ -153,7 +153,7 @@ def _build_insufficient_funds_reason(context: AccountContext, balance: int, need
 def compute_paid_cost(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> CallCost:
-    """Compute the cost of a mined call that is recorded in the outbox.
+    """Compute the cost to record for a mined call.
 
     The gas price is limited to the signed maximum, because no block charges more. Unless enough
     endpoints report the same prices, the total is limited to the amount reserved for the nonce.
@@ -178,10 +178,9 @@ def compute_paid_cost(
 def compute_runway_seconds(
     uow: UnitOfWork, account: Account, balance: int, now: int
 ) -> float | None:
-    """Return for how many seconds the balance lasts at the spending of the last day.
+    """Return how many seconds the balance lasts at the spending rate of the last 24 hours.
 
-    The last day is the last 24 hours. The result is None if nothing was spent. `now` is in unix
-    seconds.
+    The result is None if nothing was spent. `now` is in unix seconds.
     """
     spent_wei = uow.outbox.slots.sum_committed_wei(account, now - DAY_SECONDS)
     return balance * DAY_SECONDS / spent_wei if spent_wei else None

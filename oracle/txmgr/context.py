@@ -114,7 +114,7 @@ _BLOCKED_SPAN_SECONDS = 900
 
 @dataclass(slots=True)
 class BlockedSimulations:
-    """Since when simulations have had no result, by contract and selector.
+    """Tracks since when simulations have had no result, by contract and selector.
 
     The time is not kept for each call, because each new report replaces the calls that wait. Each
     value contains the times of the first and of the last simulation without a result (in seconds),
@@ -283,7 +283,7 @@ class AccountContext:
             yield uow
 
     def check_can_send(self) -> None:
-        """Check that the lease is held and the database is writable, before sending.
+        """Check that the lease is held and the database is writable.
 
         If the database were not writable, the result of a broadcast could not be stored, and the
         same transactions would be sent again and again.

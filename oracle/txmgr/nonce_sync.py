@@ -84,7 +84,7 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
 
 
 def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
-    """Return why the daemon would refuse to start with a known sender, if it would.
+    """Return why the daemon would not start with a known sender, or None if it would.
 
     The result is also None if too few witnesses report more nonces than the database contains.
     Nothing is written.

@@ -107,7 +107,7 @@ class Auditor:
 
     @property
     def has_pending_request(self) -> bool:
-        """Whether a request was sent whose response was not taken yet."""
+        """Whether a request was sent and its response was not taken yet."""
         return self._pending is not None
 
     def start_audit_request(
@@ -176,7 +176,7 @@ class Auditor:
 
 
 def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult | None:
-    """Audit the next window that is due with an endpoint of another witness.
+    """Audit the next due window with an endpoint of another witness.
 
     Return None if no window is due, if no witness can audit it, or if the response is pending.
 
@@ -256,9 +256,10 @@ def _compare_with_further_endpoint(
 def _compare_unproven_blocks(
     context: RepairContext, audit: AuditResult, window: BlockWindow
 ) -> AuditResult | None:
-    """Return the audit with the differences of a window that no operator has accepted.
+    """Compare a window with the database, and return the audit with the differences.
 
-    Return None if the window has another hash of a block that is not final for its endpoint.
+    Differences that an operator has accepted are left out. Return None if the window has another
+    hash of a block that is not final for its endpoint.
     """
     with context.store.read_transaction() as uow:
         row_diff = compare_window_with_database(uow, window)
@@ -365,9 +366,10 @@ def _compare_blocks(
 def _dispute_unproven_blocks(
     context: RepairContext, audit: AuditResult, window: BlockWindow
 ) -> AuditResult:
-    """Return the audit of blocks without proofs, and store its differences as a dispute.
+    """Store the differences in blocks without proofs as a dispute.
 
-    Blaming one side would hide a difference, because no header can prove which side is right.
+    The result is the audit of these blocks. Blaming one side would hide a difference, because no
+    header can prove which side is right.
 
     Raises:
         TransientError: the window has another hash of a block, which no operator has rejected.

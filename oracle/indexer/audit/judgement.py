@@ -82,7 +82,7 @@ def describe_wrong_blocks(blocks: Sequence[int]) -> str:
 def record_endpoints_proven_wrong(
     chain: ChainSource, store: Store, rebuild_options: RebuildOptions
 ) -> list[str]:
-    """Store which endpoints reads have proven wrong, and return those that are new."""
+    """Store the endpoints that were proven wrong by reads, and return the new ones."""
     reason_by_endpoint = chain.get_proven_wrong_endpoints()
     if not reason_by_endpoint:
         return []

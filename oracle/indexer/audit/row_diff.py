@@ -265,7 +265,7 @@ def select_rows_to_repair(
     served_proven_blocks: Collection[int],
     stored_proven_blocks: Collection[int],
 ) -> RowDiff:
-    """Return those of the differing rows that are to be repaired.
+    """Select the differing rows that are to be repaired.
 
     `served_proven_blocks` are blocks for which the endpoint's rows are proven; they are repaired
     completely. `stored_proven_blocks` are blocks for which the stored rows are proven; they are
@@ -323,7 +323,7 @@ def repair_blocks(
 
 
 def find_proven_blocks(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
-    """Return the blocks of a range whose receipts have proven them, as recorded."""
+    """Return the blocks of a range that are recorded as proven by their receipts."""
     level_by_block = uow.verified_blocks.get_level_by_number(blocks.first, blocks.last)
     proven_blocks = {
         number for number, level in level_by_block.items() if level >= VerificationLevel.PROVEN

@@ -114,7 +114,10 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: "AuditResult", difference: "RowDiff") -> Dispute:
-    """Return the dispute that an audit found, given all differing rows before any repair."""
+    """Build the dispute that an audit found.
+
+    `difference` contains all differing rows before any repair.
+    """
     digests = _compute_block_digests(difference, audit.conflicting_hashes)
     return Dispute(audit.source_endpoint, audit.auditor, digests)
 

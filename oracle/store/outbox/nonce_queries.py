@@ -53,9 +53,9 @@ class NonceQueries:
         return list(self._connection.execute(query.order_by(pub_nonce.c.nonce)).scalars())
 
     def list_inclusion_delays(self, account: Account, limit: int) -> list[int]:
-        """Return how many blocks each of the last `limit` mined nonces took.
+        """Return after how many blocks each of the last `limit` mined nonces was included.
 
-        The blocks are counted from the first sending to the inclusion.
+        The blocks are counted from the first sending on.
         """
         first_sent_block = func.min(pub_attempt.c.first_sent_block)
         query = (

@@ -154,7 +154,7 @@ def _decode_pause(row: Row[Any]) -> Pause:
 
 
 class NonceGapRepository:
-    """Access to nonces that were rebuilt without finding their transactions in a block."""
+    """Access to rebuilt nonces whose transactions are in no known block."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -254,7 +254,7 @@ class OutboxStats:
     def add_finished_nonces(
         self, stats: OutboxStatistics, account: Account, first: int, below: int
     ) -> None:
-        """Add an account's finished nonces from `first` to `below` - 1 to `stats`."""
+        """Count an account's finished nonces in `stats`, from `first` to `below` - 1."""
         attempt_count = (
             select(func.count())
             .where(
@@ -342,7 +342,7 @@ class OutboxStats:
         return {row[0]: row[1] for row in rows}
 
     def get_oldest_update_times(self) -> dict[tuple[str, str], int]:
-        """Return, per (kind, state), when the intent that waits longest was last changed.
+        """Return the time of the last change of the longest unchanged intent, by (kind, state).
 
         Times are in unix seconds. Only intents that have not ended are included.
         """

@@ -64,9 +64,9 @@ class BlockRepository:
         return self.find_highest_up_to(None)
 
     def find_highest_up_to(self, number: int | None) -> BlockRef | None:
-        """Return the highest stored canonical block, or None if there is none.
+        """Return the highest stored canonical block up to `number`, or None if there is none.
 
-        With `number`, only blocks up to this number are considered.
+        Without `number`, the highest of all stored blocks is returned.
         """
         query = select(block).where(block.c.canonical).order_by(block.c.number.desc()).limit(1)
         if number is not None:
@@ -81,14 +81,14 @@ class BlockRepository:
         return None if row is None else _decode_block_row(row)
 
     def orphan_above(self, number: int) -> int:
-        """Mark all blocks above `number` as not canonical, and return how many were marked."""
+        """Mark all blocks above `number` as not canonical, and return their number."""
         is_above = (block.c.number > number) & block.c.canonical
         return self._connection.execute(
             update(block).where(is_above).values(canonical=False)
         ).rowcount
 
     def prune_below(self, number: int) -> int:
-        """Delete all headers below `number`, including orphans, and return how many."""
+        """Delete all headers below `number`, including orphans, and return how many there were."""
         return self._connection.execute(delete(block).where(block.c.number < number)).rowcount
 
 

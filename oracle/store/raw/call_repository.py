@@ -69,7 +69,7 @@ class CallRepository:
             last_key = (page[-1][0], page[-1][1], page[-1][2])
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Overwrite the stored calls with the same keys, because they were proven wrong."""
+        """Overwrite stored calls that were proven wrong by calls with the same keys."""
         if calls:
             first_block = min(call_entry.block for call_entry in calls)
             last_block = max(call_entry.block for call_entry in calls)
@@ -77,7 +77,7 @@ class CallRepository:
                 upsert_rows(self._connection, call, _encode_call_rows(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:
-        """Mark calls as not canonical, because they are proven not to be in their blocks."""
+        """Mark calls as not canonical, because proofs show that they are not in their blocks."""
         for row in _encode_call_rows(calls):
             is_this_call = and_(
                 *(column == value for column, value in zip(_KEY, row, strict=False))
@@ -86,7 +86,7 @@ class CallRepository:
                 self._connection.execute(update(call).where(is_this_call).values(canonical=False))
 
     def orphan_above(self, number: int) -> int:
-        """Mark all calls above block `number` as not canonical, and return how many."""
+        """Mark all calls above block `number` as not canonical, and return their number."""
         is_above = (call.c.block > number) & call.c.canonical
         with self._checksums.track_removal_above(CALLS, number):
             return self._connection.execute(
@@ -109,7 +109,7 @@ class CallRepository:
         return None if row is None else (row[0], Hash(encode_hex(row[1])))
 
     def count(self, *, canonical: bool = True) -> int:
-        """Count the calls, which reads the whole table."""
+        """Count the calls by reading the whole table."""
         count_query = select(func.count()).where(call.c.canonical.is_(canonical))
         return int(self._connection.execute(count_query).scalar_one())
 

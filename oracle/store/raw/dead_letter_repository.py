@@ -64,7 +64,7 @@ class DeadLetterRepository:
         self._connection.execute(delete(dead_letter).where(is_open))
 
     def orphan_above(self, number: int) -> int:
-        """Mark dead letters above block `number` as not canonical, and return how many."""
+        """Mark dead letters above block `number` as not canonical, and return their number."""
         is_above = (dead_letter.c.block > number) & dead_letter.c.canonical
         return self._connection.execute(
             update(dead_letter).where(is_above).values(canonical=False)

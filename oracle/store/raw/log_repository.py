@@ -182,7 +182,7 @@ class LogRepository:
         return insert_missing_rows(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
-        """Overwrite the stored logs with the same keys, because they were proven wrong.
+        """Overwrite stored logs that were proven wrong by logs with the same keys.
 
         The given block times apply to all logs of these blocks.
 
@@ -202,7 +202,7 @@ class LogRepository:
             )
 
     def orphan(self, logs: Sequence[Log]) -> None:
-        """Mark logs as not canonical, because they are proven not to be in their blocks."""
+        """Mark logs as not canonical, because proofs show that they are not in their blocks."""
         if not logs:
             return
         block_numbers = {log.block for log in logs}
@@ -213,7 +213,7 @@ class LogRepository:
             self._delete_empty_blocks(block_numbers)
 
     def orphan_above(self, number: int) -> int:
-        """Mark all logs above block `number` as not canonical, and return how many."""
+        """Mark all logs above block `number` as not canonical, and return their number."""
         with self._checksums.track_removal_above(LOGS, number):
             moved_count = self._move_to_orphans(_build_range_condition(number + 1, MAX_BLOCK))
             self._connection.execute(delete(log_block).where(log_block.c.number > number))
@@ -298,7 +298,7 @@ class LogRepository:
         return self._connection.execute(highest_query).scalar_one_or_none()
 
     def count(self, *, canonical: bool = True) -> int:
-        """Count the logs, which reads the whole table."""
+        """Count the logs by reading the whole table."""
         count_query = select(func.count()).select_from(log_row if canonical else log_orphan)
         return int(self._connection.execute(count_query).scalar_one())
 

@@ -50,7 +50,7 @@ class Checksum(NamedTuple):
 
 
 class DamagedSpan(NamedTuple):
-    """A span of blocks whose rows are not those that the daemon committed.
+    """A span of blocks whose rows differ from the rows that the daemon committed.
 
     `missing` is the number of lost rows, which is negative if there are too many rows.
     """

@@ -231,7 +231,7 @@ class GroupResultRepository:
     def list_with_unaccepted_tasks(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
-        """Return up to `limit` groups with an unaccepted task that closed in these blocks.
+        """Return up to `limit` groups closed in these blocks that have an unaccepted task.
 
         The oldest groups come first. Groups in which a node only timed out are included.
         """

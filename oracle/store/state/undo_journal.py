@@ -119,7 +119,7 @@ class UndoJournal:
         self._connection.execute(reopen_statement.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
     def load_node_rows_as_of(self, number: int) -> dict[bytes, Row | None]:
-        """Return the former rows, as of block `number`, of the nodes that changed later.
+        """Return the rows as of block `number` of all nodes that have changed since.
 
         The result is by key. The row is None for a node that did not exist.
 

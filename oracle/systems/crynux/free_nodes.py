@@ -29,7 +29,7 @@ _MAX_STALE_ROWS = 64
 
 @dataclass(slots=True)
 class _SearchState:
-    """How far the search for nodes that fit one requirement has come.
+    """The progress of the search for nodes that fit a requirement.
 
     `matches` holds the fitting free nodes that were found, some of which may have changed since.
     `seen_count` is how many of the nodes that became free were checked.
@@ -112,7 +112,7 @@ class FreeNodes:
             self._search_by_requirement.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node fits that is not reserved.
+        """Return whether a free node that is not reserved fits.
 
         Nodes are as of the last `advance_to`.
         """

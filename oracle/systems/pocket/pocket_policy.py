@@ -147,7 +147,7 @@ class TaskTracker:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
-        """Record that a result was accepted, which its node has to upload next."""
+        """Record that a result was accepted, so that its node has to upload it next."""
         task = self._open_tasks.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
@@ -221,7 +221,7 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
 
 
 class StakeIneligibility(StrEnum):
-    """Why a member is no candidate because of its stake.
+    """Why a member's stake keeps it from being a candidate.
 
     See docs/explanation/pocket.md#stake-and-height.
     """

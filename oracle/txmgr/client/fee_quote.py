@@ -101,9 +101,10 @@ def raise_fee(fee: int) -> int:
 
 
 def raise_both_fees(last_fees: Fees, cap: int) -> Fees | None:
-    """Raise both fees by an eighth, whatever the market is, or return None above the cap.
+    """Raise both fees by an eighth without regard to the market.
 
-    A smaller raise up to the cap is not tried, because it would make any later raise impossible.
+    The result is None if the fees would exceed the cap. A smaller raise up to the cap is not
+    tried, because it would make any later raise impossible.
     """
     fees = Fees(raise_fee(last_fees.max_fee), raise_fee(last_fees.tip))
     return fees if fees.tip <= fees.max_fee <= cap else None
@@ -112,11 +113,12 @@ def raise_both_fees(last_fees: Fees, cap: int) -> Fees | None:
 def bump_fees(
     last_fees: Fees, fee_market: FeeMarket, cap: int, pool_min_fees: Fees = _NO_FEES
 ) -> Fees | None:
-    """Compute fees that replace `last_fees` in every pool, or return None above the cap.
+    """Compute fees within the cap that replace `last_fees` in every pool.
 
-    The result is also None while the cap is below the market. Offering the whole cap then would
-    make a later raise impossible, when the market has fallen below the cap. `pool_min_fees`
-    contains the fees that a pool required in an error message, or zeros.
+    The result is None if the cap is too low for such fees. The result is also None while the cap
+    is below the market. Offering the whole cap then would make a later raise impossible, when the
+    market has fallen below the cap. `pool_min_fees` contains the fees that a pool required in an
+    error message, or zeros.
     """
     if fee_market.base_fee + fee_market.tip > cap:
         return None
@@ -139,7 +141,7 @@ def bump_fees(
 
 
 def add_gas_margin(estimate: int) -> int:
-    """Return the gas limit for a gas estimate, which includes a margin."""
+    """Return the gas limit for a gas estimate, including a margin."""
     return estimate * _GAS_MARGIN_PERCENT // 100 + _GAS_MARGIN
 
 

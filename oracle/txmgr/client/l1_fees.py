@@ -18,7 +18,7 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 
 class L1Fee(StrEnum):
-    """How the L1 fee is computed, which depends on the kind of rollup."""
+    """The kind of rollup, which determines how the L1 fee is computed."""
 
     NONE = "none"
     OPTIMISM = "optimism"

@@ -225,7 +225,7 @@ def _record_votes(
 
 
 def _verify_gas_estimate(pool_view: PoolView, call: SimulatedCall, gas: int) -> bool:
-    """Return whether the call works with this gas for more witnesses than not."""
+    """Return whether the call works with this gas for most witnesses that answer."""
     gas_with_margin = max(add_gas_margin(gas), compute_floor_gas(call.calldata))
     refusing_endpoints: list[str] = []
     successful_endpoints: list[str] = []

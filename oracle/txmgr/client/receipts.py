@@ -261,7 +261,7 @@ class SimulatedCall(NamedTuple):
 
 
 def fetch_receipts(pool_view: PoolView, hashes: Sequence[Hash]) -> dict[Hash, Receipt]:
-    """Fetch the receipts for these hashes that any endpoint has, by hash.
+    """Fetch the receipts of these transactions, as far as any endpoint has them.
 
     Raises:
         TransientError: no endpoint answers.
@@ -378,7 +378,7 @@ def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[H
 def exclude_reorged_blocks(
     receipt_quorum: ReceiptQuorum, reorged_hashes: Collection[Hash]
 ) -> ReceiptQuorum:
-    """Remove receipts in these blocks, which have left the chain, from the quorum."""
+    """Remove the receipts in reorged blocks from the quorum."""
     views = [
         replace(
             view,
