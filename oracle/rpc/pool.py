@@ -289,10 +289,9 @@ class EndpointPool:
         return {endpoint.name: endpoint.status.describe(now) for endpoint in self._endpoints}
 
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
-        """Prefer other endpoints for a while, because this endpoint is inconsistent.
+        """Prefer other endpoints for a while, because this endpoint's responses are inconsistent.
 
-        Its responses contradict each other or those of others. `check` names the check that
-        failed.
+        `check` names the check that failed.
         """
         endpoint = self._endpoints.get(endpoint)
         metrics.INCONSISTENT.labels(endpoint.name, check).inc()

@@ -121,9 +121,10 @@ def _compute_elapsed_seconds(task: LoopTask) -> int:
 def _open_or_decide_contest(
     state: LoopState, order: AppOrder, accused_tasks: Sequence[LoopTask]
 ) -> None:
-    """Slash the minority, or contest its answers by ordering a second group.
+    """Contest the minority's answers, or decide a contest by slashing the losers.
 
-    The second group confirms the majority or not.
+    Without contests, the minority is slashed at once. The verdict of a second group decides a
+    contest.
     """
     first_order = order.contested
     if first_order is None and state.economics.revalidation:

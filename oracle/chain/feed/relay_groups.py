@@ -261,7 +261,7 @@ def _find_groups_without_winner(
 def _is_valid_disagreement(
     group: set[FeedRow], error_count: int, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether these aborts can form a complete group.
+    """Return whether exactly these aborts can belong to one group.
 
     If there are two error reports, they agree, so that a third member would have an invalid result
     instead of an abort.

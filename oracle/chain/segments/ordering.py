@@ -171,10 +171,7 @@ class SegmentCoordinator:
             self._throttled_from[endpoint.name] = self._last_number + 1
 
     def _select_endpoint(self) -> Endpoint | None:
-        """Return the preferred endpoint if it is healthy, or another one.
-
-        The result is None if no endpoint is healthy.
-        """
+        """Return the preferred healthy endpoint, or None if there is none."""
         sorted_endpoints = self.endpoints.endpoint_list.sort_by_preference(self.endpoints)
         usable_endpoints = (
             candidate

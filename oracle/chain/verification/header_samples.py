@@ -160,7 +160,7 @@ class HeaderSampler:
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
     ) -> None:
-        """Count each sampled feature as valid or invalid.
+        """Record samples, after querying other providers about invalid ones.
 
         A feature counts as invalid only if no provider returns valid data.
         """

@@ -140,7 +140,7 @@ class EndpointList:
     def limit_breaker_wait(self, max_seconds: float) -> None:
         """Limit the waiting time of all circuit breakers after a failure.
 
-        A trial request is sent at most `max_seconds` after the failure.
+        A trial request is allowed at the latest `max_seconds` after the failure.
         """
         for endpoint in self._endpoints:
             endpoint.health.limit_breaker_wait(max_seconds)

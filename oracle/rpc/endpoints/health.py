@@ -367,7 +367,7 @@ class EndpointHealth:
     def limit_breaker_wait(self, max_seconds: float) -> None:
         """Limit the wait of each method's circuit breaker after a failure.
 
-        A trial request is sent at most `max_seconds` after the failure.
+        A trial request is allowed at the latest `max_seconds` after the failure.
         """
         for breaker in list(self.breaker_by_method.values()):
             breaker.limit_wait(max_seconds)

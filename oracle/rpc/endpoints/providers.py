@@ -124,12 +124,11 @@ def find_repeated_url(
 def list_shared_address_warnings(
     urls: Sequence[str], provider_by_host: Mapping[str, str]
 ) -> list[str]:
-    """Return a warning for each group of endpoints that share an IP address.
+    """Return a warning for each IP address shared by endpoints of different providers.
 
-    Endpoints of the same provider may share an address. The hosts are resolved by DNS. A host that
-    cannot be resolved is skipped. A shared address proves nothing, because endpoints of different
-    providers may use the same content delivery network. The warnings do not contain the hosts,
-    because a host may contain a key.
+    The hosts are resolved by DNS. A host that cannot be resolved is skipped. A shared address
+    proves nothing, because endpoints of different providers may use the same content delivery
+    network. The warnings do not contain the hosts, because a host may contain a key.
     """
     positions_by_address: dict[str, list[int]] = defaultdict(list)
     for position, url in enumerate(urls, start=1):
