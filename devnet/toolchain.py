@@ -33,16 +33,16 @@ def find_or_install_anvil() -> Path:
         InputError: npm is missing or cannot install the package; the message suggests a remedy.
     """
     for folder in (find_shipped_path("package.json").parent, _get_cache_folder()):
-        if (binary := _get_binary_path(folder)).is_file():
-            return binary
+        if (binary_path := _get_binary_path(folder)).is_file():
+            return binary_path
     _install_anvil(_get_cache_folder())
-    binary = _get_binary_path(_get_cache_folder())
-    if not binary.is_file():
+    binary_path = _get_binary_path(_get_cache_folder())
+    if not binary_path.is_file():
         raise InputError(
             f"{_get_platform_package()}: npm did not install Anvil; this platform may not be "
             "supported"
         )
-    return binary
+    return binary_path
 
 
 def _get_binary_path(folder: Path) -> Path:
@@ -71,7 +71,7 @@ def _install_anvil(folder: Path) -> None:
     npm uses the lock file if it covers this platform, and otherwise the package's name and
     version. Because of the rename, a partial installation is never used.
     """
-    npm = _get_npm_command()
+    npm_command = _get_npm_command()
     sys.stderr.write(f"installing {_get_platform_package()} into {folder}\n")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
@@ -79,7 +79,7 @@ def _install_anvil(folder: Path) -> None:
     ) as temporary_folder:
         new_folder = Path(temporary_folder) / "made"
         new_folder.mkdir()
-        _run_npm_install(new_folder, npm)
+        _run_npm_install(new_folder, npm_command)
         shutil.rmtree(folder, ignore_errors=True)
         new_folder.rename(folder)
 

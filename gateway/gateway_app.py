@@ -86,8 +86,8 @@ class GatewayApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         answer = await self._handle_request(scope, receive)
-        length = (b"content-length", str(len(answer.body)).encode())
-        headers = [*answer.headers, length]
+        length_header = (b"content-length", str(len(answer.body)).encode())
+        headers = [*answer.headers, length_header]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 

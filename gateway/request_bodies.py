@@ -138,9 +138,9 @@ def _parse_outcome_row(row_number: int, row: OutcomeRow, max_time_ms: int) -> Re
         kind = "ok"
     outcome_kind = _KINDS.get(kind)
     if outcome_kind is None:
-        expected_kinds = ", ".join(_KINDS)
+        expected_kinds_text = ", ".join(_KINDS)
         raise BodyError(
-            f"unknown kind; expected one of: {expected_kinds}", row=row_number, field="kind"
+            f"unknown kind; expected one of: {expected_kinds_text}", row=row_number, field="kind"
         )
     is_success = BLAME_BY_KIND[outcome_kind] is Blame.SUCCESS
     if row.ok is not is_success:

@@ -73,16 +73,16 @@ def _format_score_table(summary: DemoSummary) -> list[str]:
 
 
 def _format_decision(objection: ObjectionInApi) -> str:
-    decision = objection.verdict or "not on chain"
-    return f"{decision}, accepted by the operator" if objection.is_accepted else decision
+    decision_text = objection.verdict or "not on chain"
+    return f"{decision_text}, accepted by the operator" if objection.is_accepted else decision_text
 
 
 def _format_result_lines(summary: DemoSummary, reason: str) -> list[str]:
     draws, kickout, contest = summary.draws, summary.kickout, summary.contest
     hot_set = summary.hot_set
-    duration = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
+    duration_text = f"{summary.blocks} blocks, {summary.chain_seconds // 60} minutes of chain time"
     rejoin_result = "accepted" if kickout.rejoin == "accepted" else f"refused, {kickout.rejoin}"
-    second_group = ", ".join(contest.second_group) or "none"
+    second_group_text = ", ".join(contest.second_group) or "none"
     burst = summary.burst
     burst_lines = (
         []
@@ -94,10 +94,10 @@ def _format_result_lines(summary: DemoSummary, reason: str) -> list[str]:
         for objection in summary.objections
     ]
     return [
-        f"{duration}, {summary.events} events, {summary.rounds} reports accepted",
+        f"{duration_text}, {summary.events} events, {summary.rounds} reports accepted",
         f"{draws.started} tasks started, {draws.agree} on the node drawn by a block hash",
         f"scores of {len(hot_set.readable)} nodes are in QoSWords, as of round {hot_set.round}",
-        f"darwin submitted a false result; second group: {second_group}",
+        f"darwin submitted a false result; second group: {second_group_text}",
         f"settled in {contest.settled_in or 'no transaction'}",
         f"stake slashed: {contest.slashed // _ETHER} ether",
         *burst_lines,

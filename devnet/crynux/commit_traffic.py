@@ -137,12 +137,12 @@ class CommitTraffic:
         self._last_read_block = head
         jobs = {job.task_number: job for job in self._list_open_jobs()}
         for log in self._network.chain.make_request("eth_getLogs", log_filter):
-            data = log["data"][2:]
-            job = jobs.get(int(data[:_WORD_HEX_DIGITS], 16))
+            data_hex = log["data"][2:]
+            job = jobs.get(int(data_hex[:_WORD_HEX_DIGITS], 16))
             name = self._name_by_address.get(Address("0x" + log["topics"][2][-40:]))
             if job is not None and name is not None:
                 self._record_assignment(
-                    job, self._node_by_name[name], int(data[-_WORD_HEX_DIGITS:], 16), log
+                    job, self._node_by_name[name], int(data_hex[-_WORD_HEX_DIGITS:], 16), log
                 )
 
     def _record_assignment(

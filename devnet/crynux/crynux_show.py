@@ -242,10 +242,10 @@ def start_crynux_demo(
         )
         clock = ChainClock(START_TIME)
         network = deploy_crynux_network(chain, clock, profile)
-        deployed_contracts = ", ".join(
+        contracts_text = ", ".join(
             f"{name} {address}" for name, address in network.contracts.items()
         )
-        screen.print_line(f"deployed stand-ins of Crynux's contracts: {deployed_contracts}")
+        screen.print_line(f"deployed stand-ins of Crynux's contracts: {contracts_text}")
         rules = build_rules(get_rule_set_name(profile), RULE_CHANGES[get_rule_set_name(profile)])
         reporting = (
             deploy_oracle_and_adapter(network, clock, rules, folder) if profile == VSS else None

@@ -84,10 +84,10 @@ def deploy_oracle_and_adapter(
         raise FatalError(
             f"the adapter was deployed at {adapter} instead of {setup.target}; this is a bug"
         )
-    transmitter = keys["transmitter"].address
+    transmitter_address = keys["transmitter"].address
     funding_transaction = {
         "from": owner,
-        "to": transmitter,
+        "to": transmitter_address,
         "value": hex(10 * ETHER),
         "gas": hex(21_000),
     }

@@ -98,14 +98,14 @@ def fetch_event_lines(network: CrynuxNetwork) -> list[str]:
 def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
     """Return the rows that `qos-oracle replay` prints for `block_time`, by node address."""
     rule_set_name = get_rule_set_name(profile)
-    changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rule_set_name].items()]
+    set_options = [f"--set={name}={text}" for name, text in RULE_CHANGES[rule_set_name].items()]
     events_text = "\n".join(lines) + "\n"
     output = _run_oracle(
         "replay",
         "-",
         "--rules",
         rule_set_name,
-        *changes,
+        *set_options,
         "--at",
         str(block_time),
         stdin_text=events_text,

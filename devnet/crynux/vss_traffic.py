@@ -159,9 +159,9 @@ class VssTraffic:
         self._last_read_block = head
         jobs = {job.id: job for _, job in self._iter_open_jobs()}
         for log in network.chain.make_request("eth_getLogs", log_filter):
-            data = log["data"][2:]
-            name = self._name_by_address.get(Address("0x" + data[-40:]))
-            job = jobs.get(bytes.fromhex(data[:_WORD_HEX_DIGITS]))
+            data_hex = log["data"][2:]
+            name = self._name_by_address.get(Address("0x" + data_hex[-40:]))
+            job = jobs.get(bytes.fromhex(data_hex[:_WORD_HEX_DIGITS]))
             if name is not None and log["topics"][0] == self._kicked_out_topic:
                 self.kicked_out_names.add(name)
             elif name is not None and job is not None:
@@ -248,8 +248,8 @@ class VssTraffic:
 
     def _build_task_orders(self) -> Iterator[Transaction]:
         for group_index in range(_GROUPS_PER_WAVE):
-            creator = (self.wave + group_index) % len(CREATOR_ACCOUNT_INDICES)
-            group = VssGroup(_derive_id("group", self.wave, group_index, 0), creator)
+            creator_index = (self.wave + group_index) % len(CREATOR_ACCOUNT_INDICES)
+            group = VssGroup(_derive_id("group", self.wave, group_index, 0), creator_index)
             self.groups.append(group)
             for member_index in range(GROUP_SIZE):
                 nonce = _derive_id("nonce", self.wave, group_index, member_index)

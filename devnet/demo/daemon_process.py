@@ -139,10 +139,10 @@ def read_demo_settings() -> SettingsBySection:
 
 def _format_toml_value(value: object) -> str:
     if isinstance(value, Mapping):
-        table_items = ", ".join(
+        table_text = ", ".join(
             f"{key} = {_format_toml_value(item)}" for key, item in value.items()
         )
-        return f"{{ {table_items} }}"
+        return f"{{ {table_text} }}"
     # Strings, numbers, booleans and lists are written in TOML as in JSON.
     return json.dumps(str(value) if isinstance(value, Path) else value)
 

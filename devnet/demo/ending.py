@@ -295,7 +295,7 @@ def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
         for incident in fetch_api_json(f"{api_url}/v1/incidents")["incidents"]
         if incident["creator"] == creator
     ]
-    numbers = {incident["number"] for incident in incidents}
+    incident_numbers = {incident["number"] for incident in incidents}
     histories = [
         fetch_api_json(f"{api_url}/v1/nodes/{node}/history") for node in stage.nodes.values()
     ]
@@ -304,7 +304,9 @@ def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
         is_over=all(incident["over_time"] is not None for incident in incidents),
         timeouts=sum(log["topics"][1] in creator_task_keys for log in timeout_logs),
         marked=sum(
-            mark["incident"] in numbers for history in histories for mark in history["marks"]
+            mark["incident"] in incident_numbers
+            for history in histories
+            for mark in history["marks"]
         ),
     )
 

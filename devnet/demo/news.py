@@ -143,8 +143,8 @@ def _iter_contest_entries(
         text = "a group's results differ: its nodes' stakes are held"
         yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "bad")
     for nodes in current_snapshot.second_groups[len(previous_snapshot.second_groups) :]:
-        members = ", ".join(name_by_address.get(node, node) for node in nodes)
-        text = f"a second group repeats the tasks: {members}"
+        member_names = ", ".join(name_by_address.get(node, node) for node in nodes)
+        text = f"a second group repeats the tasks: {member_names}"
         yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "big")
 
 

@@ -281,10 +281,8 @@ def _set_up_network(
     system = options.system
     roles = DaemonRoles(**{role: key.address for role, key in keys.items()})
     stage = deploy_demo_network(chain, clock, roles, system)
-    deployed_contracts = ", ".join(
-        f"{name} {address}" for name, address in stage.contracts.items()
-    )
-    screen.print_line(f"deployed {deployed_contracts}")
+    contracts_text = ", ".join(f"{name} {address}" for name, address in stage.contracts.items())
+    screen.print_line(f"deployed {contracts_text}")
     screen.print_line(
         f"{len(system.nodes)} nodes joined, each with a stake of {STAKE // ETHER} ether"
     )

@@ -48,8 +48,8 @@ class InjectedFault:
     change_body: BodyChange | None = None
     limits: FaultLimits = field(default_factory=FaultLimits)
     hit_count: int = 0
-    # True if a call counts as hit although its result is unchanged. This is for faults with
-    # another effect.
+    # True if a call with an unchanged result counts in `hit_count`, because the fault has another
+    # effect than to change results.
     counts_unchanged: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -58,11 +58,11 @@ class InjectedFault:
 
         `result` is JSON or a FakeRpcError.
         """
-        if self.change is None or not self._claim_hit([request]):
+        if self.change is None or not self._try_count_hit([request]):
             return result
         changed_result = self.change(request, result)
         if changed_result is result and not self.counts_unchanged:
-            self._release_hit()
+            self._uncount_hit()
         return changed_result
 
     def apply_to_batch(
@@ -72,20 +72,20 @@ class InjectedFault:
 
         The result is a list, one response for all calls, or an HttpResponse.
         """
-        if self.change_batch is None or not self._claim_hit(requests):
+        if self.change_batch is None or not self._try_count_hit(requests):
             return responses
         changed_batch = self.change_batch(requests, responses)
         if changed_batch is responses:
-            self._release_hit()
+            self._uncount_hit()
         return changed_batch
 
     def apply_to_body(self, requests: Sequence[FakeRequest], body: bytes) -> HttpResponse | None:
         """Return an HTTP response that replaces the body, or None to keep the body."""
-        if self.change_body is None or not self._claim_hit(requests):
+        if self.change_body is None or not self._try_count_hit(requests):
             return None
         return self.change_body(body)
 
-    def _claim_hit(self, requests: Sequence[FakeRequest]) -> bool:
+    def _try_count_hit(self, requests: Sequence[FakeRequest]) -> bool:
         if not any(self._matches_limits(request) for request in requests):
             return False
         with self._lock:
@@ -94,7 +94,7 @@ class InjectedFault:
             self.hit_count += 1
         return True
 
-    def _release_hit(self) -> None:
+    def _uncount_hit(self) -> None:
         with self._lock:
             self.hit_count -= 1
 

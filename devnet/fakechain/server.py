@@ -140,5 +140,5 @@ def _encode_response(response: HttpResponse) -> bytes:
         "Content-Length": content_length,
         **response.headers,
     }
-    header_lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {response.status} -\r\n{header_lines}\r\n".encode("latin-1") + response.body
+    header_text = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {response.status} -\r\n{header_text}\r\n".encode("latin-1") + response.body

@@ -50,7 +50,7 @@ class NodeState:
 
 
 @dataclass(slots=True)
-class NodeBook:
+class NodeStateHistory:
     """The pool of a node and all of its states, oldest first."""
 
     pool: list[int] = field(default_factory=list)
@@ -72,19 +72,19 @@ class RelayBooks:
     """
 
     def __init__(self) -> None:
-        self.book_by_node: dict[Address, NodeBook] = {}
+        self.state_history_by_node: dict[Address, NodeStateHistory] = {}
 
     def record_join(self, node: Address, at_time: float, stake: int) -> None:
         """Record a join.
 
         It resets H to 1 and raises a low score to the rejoin floor.
         """
-        book = self.book_by_node.setdefault(node, NodeBook())
-        long_term = book.states[-1].long_term if book.states else _NEW_NODE_SCORE
-        if book.states and 0 < long_term < _REJOIN_FLOOR:
+        state_history = self.state_history_by_node.setdefault(node, NodeStateHistory())
+        long_term = state_history.states[-1].long_term if state_history.states else _NEW_NODE_SCORE
+        if state_history.states and 0 < long_term < _REJOIN_FLOOR:
             long_term = _REJOIN_FLOOR
-            book.pool = [int(_REJOIN_FLOOR * _MAX_SCORE)] * _RESTORED_SCORES
-        book.states.append(NodeState(at_time, long_term, stake=stake))
+            state_history.pool = [int(_REJOIN_FLOOR * _MAX_SCORE)] * _RESTORED_SCORES
+        state_history.states.append(NodeState(at_time, long_term, stake=stake))
 
     def record_leave(self, node: Address, at_time: float) -> None:
         """Record that a node left or was removed."""
@@ -92,9 +92,9 @@ class RelayBooks:
 
     def add_score(self, node: Address, at_time: float, score: int) -> None:
         """Add a task score to a node's pool."""
-        book = self.book_by_node[node]
-        book.pool = [*book.pool, score][-_POOL_SIZE:]
-        self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
+        state_history = self.state_history_by_node[node]
+        state_history.pool = [*state_history.pool, score][-_POOL_SIZE:]
+        self._append_state(node, at_time, long_term=_compute_long_term_score(state_history.pool))
 
     def record_timeout(self, node: Address, at_time: float) -> None:
         """Record a timeout, which lowers the node's reliability H."""
@@ -116,19 +116,23 @@ class RelayBooks:
 
     def reset_pools_to_mean(self, at_time: float) -> None:
         """Fill each pool with copies of its truncated mean, as a restarted relay does."""
-        for node, book in self.book_by_node.items():
-            if book.pool and sum(book.pool):
-                book.pool = [sum(book.pool) // len(book.pool)] * _RESTORED_SCORES
-                self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
+        for node, state_history in self.state_history_by_node.items():
+            if state_history.pool and sum(state_history.pool):
+                state_history.pool = [
+                    sum(state_history.pool) // len(state_history.pool)
+                ] * _RESTORED_SCORES
+                self._append_state(
+                    node, at_time, long_term=_compute_long_term_score(state_history.pool)
+                )
 
     def get_state(self, node: Address, time: float) -> NodeState:
         """Return a node's state at `time`, which must not precede the node's latest state."""
-        last_state = self.book_by_node[node].states[-1]
+        last_state = self.state_history_by_node[node].states[-1]
         return replace(last_state, time=time, health=last_state.compute_reliability(time))
 
     def _append_state(self, node: Address, time: float, **changes: object) -> None:
         current_state = self.get_state(node, time)
-        self.book_by_node[node].states.append(replace(current_state, **changes))  # type: ignore[arg-type]  # fields of a NodeState
+        self.state_history_by_node[node].states.append(replace(current_state, **changes))  # type: ignore[arg-type]  # fields of a NodeState
 
 
 def _compute_long_term_score(pool: list[int]) -> float:

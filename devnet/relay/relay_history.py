@@ -15,7 +15,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, Protocol
 
 from devnet.relay.published_rows import PublishedRow, to_relay_address
-from devnet.relay.relay_figures import NodeBook, NodeState
+from devnet.relay.relay_figures import NodeState, NodeStateHistory
 from devnet.relay.relay_nodes import RelayNode
 from oracle.domain.ids import Address
 from oracle.errors import InputError
@@ -67,7 +67,7 @@ class RelayHistory:
     """A generated network with its rows, ordered by id, and its relay's books."""
 
     rows: tuple[TimedRow, ...]
-    book_by_node: dict[Address, NodeBook]
+    state_history_by_node: dict[Address, NodeStateHistory]
     node_by_address: dict[Address, RelayNode]
 
     @property
@@ -84,7 +84,8 @@ class RelayHistory:
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
         """Return all nodes, even those that left, as the relay does."""
         state_or_none_by_node = {
-            node: find_state(book, at_time) for node, book in self.book_by_node.items()
+            node: find_state(state_history, at_time)
+            for node, state_history in self.state_history_by_node.items()
         }
         state_by_node = {
             node: node_state
@@ -101,8 +102,8 @@ class RelayHistory:
         """Return a node as in `/v1/node`."""
         address = Address(node.lower())
         node_state = (
-            find_state(self.book_by_node[address], at_time)
-            if address in self.book_by_node
+            find_state(self.state_history_by_node[address], at_time)
+            if address in self.state_history_by_node
             else None
         )
         if node_state is None:
@@ -122,13 +123,18 @@ class RelayHistory:
         return "\n".join(self._iter_node_events(at_time))
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
-        node_states = [find_state(book, at_time) for book in self.book_by_node.values()]
+        node_states = [
+            find_state(state_history, at_time)
+            for state_history in self.state_history_by_node.values()
+        ]
         member_count = sum(
             node_state is not None and node_state.is_member for node_state in node_states
         )
         rows = self.list_rows(at_time)
         started_count = sum(row.type == "TaskStarted" for row in rows)
-        running_count = sum(self._is_node_busy(node, at_time) for node in self.book_by_node)
+        running_count = sum(
+            self._is_node_busy(node, at_time) for node in self.state_history_by_node
+        )
         return {
             "all_nodes": member_count,
             "total_tasks": started_count,
@@ -190,10 +196,10 @@ _ACTION_BY_ROW_TYPE = {
 }
 
 
-def find_state(book: NodeBook, at_time: float) -> NodeState | None:
+def find_state(state_history: NodeStateHistory, at_time: float) -> NodeState | None:
     """Return the state of a node at a time, or None before it first joined."""
-    state_count = bisect_right(book.states, at_time, key=attrgetter("time"))
-    return book.states[state_count - 1] if state_count else None
+    state_count = bisect_right(state_history.states, at_time, key=attrgetter("time"))
+    return state_history.states[state_count - 1] if state_count else None
 
 
 @dataclass(frozen=True, slots=True)

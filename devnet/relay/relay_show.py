@@ -161,7 +161,7 @@ class RelayShow:
                     long_term=recomputed_nodes[address].compute_long_term_score(),
                     lowest=lowest,
                     highest=highest,
-                    relays=self.history.book_by_node[address].states[-1].long_term,
+                    relays=self.history.state_history_by_node[address].states[-1].long_term,
                     reliability=0.0
                     if stored_node is None
                     else self._compute_reliability(stored_node),
@@ -198,7 +198,7 @@ class RelayShow:
             for node in self.network.relay_nodes
         }
         relay_reliability = (
-            self.history.book_by_node[stored_node.address]
+            self.history.state_history_by_node[stored_node.address]
             .states[-1]
             .compute_reliability(self._read_wall_clock())
         )

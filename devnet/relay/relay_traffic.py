@@ -69,7 +69,7 @@ def generate_history(plan: TrafficPlan) -> RelayHistory:
     simulation = _TrafficSimulation(plan)
     simulation.run()
     return RelayHistory(
-        tuple(simulation.rows), simulation.books.book_by_node, simulation.node_by_address
+        tuple(simulation.rows), simulation.books.state_history_by_node, simulation.node_by_address
     )
 
 
@@ -153,7 +153,7 @@ class _TrafficSimulation:
         """
         task.has_ended = True
         is_early_kick = self._increment_counter("end") == self._plan.lies.early_kick
-        if not (self.books.book_by_node[task.node].is_due or is_early_kick):
+        if not (self.books.state_history_by_node[task.node].is_due or is_early_kick):
             self._idle_nodes.append(task.node)
             return []
         self.books.record_leave(task.node, self._now)

@@ -194,12 +194,15 @@ class Finding:
         `slashes` mean that more honest nodes are kicked out or slashed than in the baseline.
         """
         max_gain = limit * _PERCENT
-        price = self.loss_per_harm
+        loss_per_harm = self.loss_per_harm
         return [
             fault
             for is_beyond, fault in (
                 (self.gain > max_gain, "gain"),
-                (self.harm > max_gain and price is not None and price < UNIT, "harm"),
+                (
+                    self.harm > max_gain and loss_per_harm is not None and loss_per_harm < UNIT,
+                    "harm",
+                ),
                 (self.kicked_good_node_increase > 0, "kickouts"),
                 (self.slashed_good_node_increase > 0, "slashes"),
             )

@@ -43,43 +43,45 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# A trap declares a small size but takes about an hour. These are the declared size and the actual
-# work, in units.
-_DECLARED_SIZE, _REAL_WORK = 1, 3000
+# An understated task declares a small size, but takes about an hour. These are the declared size
+# and the actual work, in units.
+_DECLARED_SIZE, _ACTUAL_WORK = 1, 3000
 # Declared size of orders for the creator's own nodes. The actual work is the same.
-_WASH_SIZE = 1
-_HONEST_ORDERS_PER_TRAP = 4
+_SELF_DEALING_SIZE = 1
+_HONEST_ORDERS_PER_ATTACK_ORDER = 4
 
 
-def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
+def build_understated_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of groups that time out on all but the attacker's nodes.
 
     Fee and timeout are the contract's minimum. Only the attacker's nodes know the result in
     advance and can answer in time.
     """
     return _build_fixed_shape_creator(
-        plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0)
+        plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _ACTUAL_WORK, 1, 0)
     )
 
 
-def build_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
+def build_understated_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator of single tasks that time out on all but the attacker's nodes.
 
     Only nodes that know the result finish these tasks in time.
     """
     return _build_fixed_shape_creator(
-        plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0)
+        plan, accounts, OrderShape(1, _DECLARED_SIZE, _ACTUAL_WORK, 1, 0)
     )
 
 
-def build_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
+def build_self_dealing_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
     """Return a creator whose own nodes answer its groups first.
 
     The creator's nodes so earn the fees.
     """
-    min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
+    min_timeout = plan.economics.compute_min_timeout(_SELF_DEALING_SIZE)
     return _build_fixed_shape_creator(
-        plan, accounts, OrderShape(GROUP_SIZE, _WASH_SIZE, _WASH_SIZE, min_timeout, 0)
+        plan,
+        accounts,
+        OrderShape(GROUP_SIZE, _SELF_DEALING_SIZE, _SELF_DEALING_SIZE, min_timeout, 0),
     )
 
 
@@ -95,7 +97,7 @@ def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape)
     return CreatorRole(
         ATTACKER,
         accounts,
-        build_application_creator(plan).gap_milliseconds * _HONEST_ORDERS_PER_TRAP,
+        build_application_creator(plan).gap_milliseconds * _HONEST_ORDERS_PER_ATTACK_ORDER,
         get_shape,
     )
 
@@ -103,7 +105,8 @@ def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape)
 _HONEST = "honest"
 # Number of the attacker's nodes, unless a strategy needs a different number.
 OWN_NODES = 4
-# Number of the attacker's nodes in strategies in which they must meet in a group by chance.
+# Number of the attacker's nodes in strategies that need a group with several of them. They are so
+# many because nodes are drawn at random.
 _COLLUDING_NODES = 9
 # Half of the network, which is enough to imitate an outage.
 _OUTAGE_NODES = 30
@@ -334,22 +337,22 @@ STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         "trap-groups",
         "orders groups that only its own nodes can answer in time",
-        _make_creator_builder(build_trap_group_creator, 1),
+        _make_creator_builder(build_understated_group_creator, 1),
     ),
     Strategy(
         "trap-groups-many",
         "like trap-groups, with orders from fifty accounts",
-        _make_creator_builder(build_trap_group_creator, _MANY_ACCOUNTS),
+        _make_creator_builder(build_understated_group_creator, _MANY_ACCOUNTS),
     ),
     Strategy(
         "trap-alone",
         "orders single tasks that time out on all other nodes",
-        _make_creator_builder(build_trap_task_creator, 1),
+        _make_creator_builder(build_understated_task_creator, 1),
     ),
     Strategy(
         "wash-groups",
         "orders groups in which its own nodes answer first and are paid",
-        _make_creator_builder(build_wash_group_creator, 1),
+        _make_creator_builder(build_self_dealing_group_creator, 1),
     ),
 )
 

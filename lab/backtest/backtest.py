@@ -99,5 +99,7 @@ def _choose_instants(history: History, count: int) -> tuple[int, ...]:
     if not count:
         return ()
     step_count = max(1, count - 1)
-    instants = {from_time + (to_time - from_time) * step // step_count for step in range(count)}
-    return tuple(sorted(instants | {to_time}))
+    sample_times = {
+        from_time + (to_time - from_time) * step // step_count for step in range(count)
+    }
+    return tuple(sorted(sample_times | {to_time}))

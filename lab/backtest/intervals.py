@@ -44,15 +44,15 @@ def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
     The result is the first such time that is not before `time`. Without further events, the
     reliability H can only rise, so bisection finds this second.
     """
-    low = time
-    high = max(time, node.since) + _RECOVERY_SECONDS
-    while low < high:
-        middle = (low + high) // 2
-        if is_excluded(node, middle, rules):
-            low = middle + 1
+    low_time = time
+    high_time = max(time, node.since) + _RECOVERY_SECONDS
+    while low_time < high_time:
+        middle_time = (low_time + high_time) // 2
+        if is_excluded(node, middle_time, rules):
+            low_time = middle_time + 1
         else:
-            high = middle
-    return low
+            high_time = middle_time
+    return low_time
 
 
 @dataclass(slots=True)

@@ -22,6 +22,10 @@ from oracle.systems.registry import build_rules, get_policy, get_systems, list_r
 # This rule set determines the state of the nodes in systems without rules.
 _STATE_RULE_SET = "crynux"
 _LEGACY = "legacy"
+# The policies of custom rule sets whose name is not that of a published system.
+_DEFAULT_POLICY, _LEGACY_POLICY = "crynux", "legacy"
+# The policies of custom rule sets whose name is not that of a published system.
+_DEFAULT_POLICY, _LEGACY_POLICY = "crynux", "legacy"
 _POLICY_SEPARATOR = "@"
 _CHANGED_MARK = "*"
 MAX_COLUMNS = 64
@@ -132,7 +136,7 @@ class SystemBase:
         """
         rules = Rules.from_json(text)
         system = get_systems().get(rules.name)
-        default_policy = _LEGACY if rules.legacy is not None else _STATE_RULE_SET
+        default_policy = _DEFAULT_POLICY if rules.legacy is None else _LEGACY_POLICY
         policy = system.policy.name if system else default_policy
         name = file if file and rules.name in list_rule_set_names() else rules.name
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
@@ -276,10 +280,10 @@ def _check_bases_and_settings(
 
 def _format_unknown_key_message(key: str, bases: Sequence[SystemBase]) -> str:
     system_names = " or ".join(dict.fromkeys(base.name for base in bases))
-    known_keys = ", ".join(
+    known_keys_text = ", ".join(
         dict.fromkeys(known_key for base in bases for known_key in base.changeable_keys)
     )
-    return f"{key}: no such rule in {system_names} (available: {known_keys})"
+    return f"{key}: no such rule in {system_names} (available: {known_keys_text})"
 
 
 def _iter_unapplied_setting_notes(

@@ -60,7 +60,7 @@ class CreatorRole:
     owner: str
     accounts: int
     gap_milliseconds: int
-    draw_shape: Callable[[RandomStream, Economics], OrderShape]
+    draw_order_shape: Callable[[RandomStream, Economics], OrderShape]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def build_application_creator(plan: LoopPlan) -> CreatorRole:
     These cause the load of the plan.
     """
 
-    def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
+    def draw_order_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
         member_count = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
         size = random_stream.draw_between(*_SIZE_RANGE)
         fee = economics.compute_min_fee(size) * random_stream.draw_between(*_FEE_RANGE) // 100
@@ -125,7 +125,9 @@ def build_application_creator(plan: LoopPlan) -> CreatorRole:
     work_per_task = sum(_SIZE_RANGE) * sum(_SPEED_RANGE) // 4
     tasks_per_hundred_orders = 100 + (GROUP_SIZE - 1) * plan.groups
     gap_milliseconds = work_per_task * tasks_per_hundred_orders // (plan.nodes * plan.load)
-    return CreatorRole(APPLICATIONS, _APPLICATION_ACCOUNTS, max(1, gap_milliseconds), draw_shape)
+    return CreatorRole(
+        APPLICATIONS, _APPLICATION_ACCOUNTS, max(1, gap_milliseconds), draw_order_shape
+    )
 
 
 # Percentages of nodes that are careless, that are slow, and that stop for good.

@@ -146,9 +146,15 @@ def plot_exclusions(
                     f"{format_time_to_second(interval.since)} to {end_text}, "
                     f"{format_duration(interval.seconds)}"
                 )
-                bar_times = (interval.since, end if interval.until is None else interval.until)
+                bar_start_and_end = (
+                    interval.since,
+                    end if interval.until is None else interval.until,
+                )
                 row_plot.add_bar(
-                    row_and_lane, bar_times, css_class, f"{title_text}: excluded from {span_text}"
+                    row_and_lane,
+                    bar_start_and_end,
+                    css_class,
+                    f"{title_text}: excluded from {span_text}",
                 )
             for due_interval in result.list_kickout_due_intervals(node):
                 tooltip = (

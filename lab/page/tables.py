@@ -77,9 +77,9 @@ def build_system_table(comparison: Comparison) -> Table:
     """Build a table of the systems' rule sets and policies."""
     rows = []
     for column in (result.column for result in comparison.results):
-        rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
-        changes = ", ".join(f"{key} = {value}" for key, value in column.changes.items())
-        rows.append((column.name, rules, column.policy, changes or "none"))
+        rules_title = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
+        changes_text = ", ".join(f"{key} = {value}" for key, value in column.changes.items())
+        rows.append((column.name, rules_title, column.policy, changes_text or "none"))
     return _build_table(("system", "rule set", "policy", "changes"), rows, "text text text text")
 
 

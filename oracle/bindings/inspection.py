@@ -124,9 +124,11 @@ def _find_key_mismatches(
         expected_configuration.signer is not None
         and expected_configuration.signer not in configuration.signers
     ):
-        signers = ", ".join(configuration.signers)
+        signers_text = ", ".join(configuration.signers)
         mismatches.append(
-            ContractMismatch("signers", f"a list with {expected_configuration.signer}", signers)
+            ContractMismatch(
+                "signers", f"a list with {expected_configuration.signer}", signers_text
+            )
         )
     if not 1 <= configuration.quorum <= len(configuration.signers):
         expected_range = f"1 to {len(configuration.signers)}, the number of signers"

@@ -174,7 +174,7 @@ def encode_call_with_addresses(signature: str, *addresses: str) -> str:
 
     The result is `0x` calldata.
     """
-    padded_addresses = "".join(
+    encoded_arguments = "".join(
         address.lower().removeprefix("0x").rjust(64, "0") for address in addresses
     )
-    return "0x" + keccak(signature.encode())[:4].hex() + padded_addresses
+    return "0x" + keccak(signature.encode())[:4].hex() + encoded_arguments

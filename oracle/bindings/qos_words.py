@@ -114,7 +114,7 @@ class WordsContract:
 
         return self._pool_view.read_from_first(read_seats)
 
-    def fetch_falls(self, block: BlockRef) -> tuple[int, int]:
+    def fetch_fall_counts(self, block: BlockRef) -> tuple[int, int]:
         """Fetch how many scores were lowered today (UTC) as of a block, and the daily maximum.
 
         Only words of the last round count. A word that would exceed the maximum is skipped. Words

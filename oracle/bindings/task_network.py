@@ -50,7 +50,7 @@ def encode_start_group_call(
     )
 
 
-def strip_as_of_check(calldata: str) -> str:
+def remove_as_of_block_check(calldata: str) -> str:
     """Remove the check for the as-of block from the calldata of a task start.
 
     The check is that the chain has this block. A call that is simulated on the newest block runs

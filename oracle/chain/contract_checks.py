@@ -64,9 +64,9 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
             if _format_push_operand(topic) not in str(code).lower()
         ]
         if missing_topics:
-            names = ", ".join(sorted(map(reader.get_event_name, missing_topics)))
+            event_names = ", ".join(sorted(map(reader.get_event_name, missing_topics)))
             raise WrongContractError(
-                f"{location}: the contract's code does not emit {names}; it is a different "
+                f"{location}: the contract's code does not emit {event_names}; it is a different "
                 "contract or version"
             )
 

@@ -369,14 +369,14 @@ class HeadClaims:
         An error proves nothing. Behind a load balancer, a server may lack a block that another
         server has just shown, so a missing block is requested twice.
         """
-        newest = heads.latest
-        if newest.number == 0:
+        newest_block = heads.latest
+        if newest_block.number == 0:
             return True
-        heights = range(max(0, newest.number - _NEXT_HEIGHTS), newest.number)
+        heights = range(max(0, newest_block.number - _NEXT_HEIGHTS), newest_block.number)
         for _ in range(_PARENT_REQUESTS):
             blocks = self._fetch_blocks(heads, heights)
             if blocks is None or any(
-                block is not None and block.hash == newest.parent_hash for block in blocks
+                block is not None and block.hash == newest_block.parent_hash for block in blocks
             ):
                 return True
         return False

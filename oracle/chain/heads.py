@@ -82,8 +82,7 @@ def _find_last_block_before_time(
     previous final block usually takes a few requests, and any other search takes a few dozen.
     """
     low, high = _bracket_timestamp(endpoint, previous_final, top, max_timestamp)
-    # The search keeps `low_height` apart from the number of `low`, which is smaller if the chain
-    # skipped heights.
+    # `low_height` may be above the number of the block `low`, because a chain may skip heights.
     low_height, high_height = low.number, high.number
     while high_height - low_height > 1:
         height = (low_height + high_height) // 2

@@ -183,6 +183,7 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# Compares a call with the transaction as the endpoint returned it; see SenderChecker.
+# A function that compares a call with the transaction as the endpoint returned it; see
+# SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]

@@ -12,7 +12,8 @@ from oracle.rpc.headers import get_headers
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# Returns whether a block (first argument) is deep enough below a head (second).
+# A function that returns whether a block (first argument) is deep enough below a head (second
+# argument).
 DepthCheck = Callable[[BlockRef, BlockRef], bool]
 
 # Timeout for a second witness, in seconds. After a timeout the endpoint is left out for the

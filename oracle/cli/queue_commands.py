@@ -42,8 +42,8 @@ _MAX_ROWS = 20
 
 def show_queue(queue: QueueAnswer) -> None:
     """Print the queue groups, largest VRAM first, then draws, downloads, capacity and offer."""
-    tasks = "1 task waits" if queue.waiting == 1 else f"{queue.waiting} tasks wait"
-    typer.echo(f"{tasks}, {queue.as_of.to_text()}")
+    waiting_tasks_text = "1 task waits" if queue.waiting == 1 else f"{queue.waiting} tasks wait"
+    typer.echo(f"{waiting_tasks_text}, {queue.as_of.to_text()}")
     for group in sorted(
         {entry.queue_group for entry in queue.entries}, key=_get_queue_group_sort_key
     ):
@@ -143,9 +143,9 @@ def _show_taken_queue_head(head: QueueHead) -> None:
     typer.echo(f"  {head.task}")
     if head.partners is None:
         return
-    gpu = "any GPU" if head.gpu is None else sanitize_text(head.gpu)
+    gpu_text = "any GPU" if head.gpu is None else sanitize_text(head.gpu)
     group = _format_group(head.queue_group)
-    typer.echo(f"      {group}: with 2 of {len(head.partners)}, {gpu}")
+    typer.echo(f"      {group}: with 2 of {len(head.partners)}, {gpu_text}")
     for address in head.partners[:_MAX_ROWS]:
         typer.echo(f"        {address}")
 
@@ -153,8 +153,8 @@ def _show_taken_queue_head(head: QueueHead) -> None:
 def _format_group(group: QueueGroupName) -> str:
     if group.kind is not None:
         return f"{group.kind.upper()}/{group.vram}GB"
-    gpu = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
-    return f"{group.vram} GB, {gpu}"
+    gpu_text = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
+    return f"{group.vram} GB, {gpu_text}"
 
 
 def _format_value(value: int) -> str:

@@ -141,9 +141,9 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     if detail.state is None:
         typer.echo("no stored report for this period; recomputed from the stored logs")
     else:
-        comparison = "identical" if detail.same_as_cut else "DIFFERENT"
-        reason = f": {detail.reason}" if detail.reason else ""
-        typer.echo(f"{detail.state}{reason}; the recomputed report is {comparison}")
+        comparison_text = "identical" if detail.same_as_cut else "DIFFERENT"
+        reason_suffix = f": {detail.reason}" if detail.reason else ""
+        typer.echo(f"{detail.state}{reason_suffix}; the recomputed report is {comparison_text}")
     typer.echo(f"root of all nodes in round {detail.head_round + 1}: {detail.root}")
     if not detail.lanes:
         typer.echo("no score differs from the last round, or its leaves are not stored")
@@ -313,8 +313,8 @@ def _describe_contract_root(entry: EndpointRoot, verification: RoundVerification
     if entry.root is not None:
         return f"the contract has ANOTHER root at {block_text}: {entry.root}"
     if entry.is_behind:
-        accepted_in = verification.place.block
-        return f"not compared at {block_text}: the round was accepted in block {accepted_in}"
+        accepted_block = verification.place.block
+        return f"not compared at {block_text}: the round was accepted in block {accepted_block}"
     return f"the contract has no root of this round at {block_text}"
 
 

@@ -79,11 +79,17 @@ def _show_selection(result: SelectionResult, draws: int | None) -> None:
     `draws` is the requested number of nodes, or None for the default.
     """
     typer.echo(f"task {_format_task_key(result.task)}: {_format_requirements(result.task)}")
-    as_of = "" if result.as_of is None else f", {result.as_of.to_text()}"
-    typer.echo(f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of}")
+    as_of_suffix = "" if result.as_of is None else f", {result.as_of.to_text()}"
+    typer.echo(
+        f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of_suffix}"
+    )
     if result.changed:
-        changed_parameters = ", ".join(f"{name}={text}" for name, text in result.changed.items())
-        typer.echo(fill(f"changed: {changed_parameters}", TABLE_WIDTH, break_on_hyphens=False))
+        changed_parameters_text = ", ".join(
+            f"{name}={text}" for name, text in result.changed.items()
+        )
+        typer.echo(
+            fill(f"changed: {changed_parameters_text}", TABLE_WIDTH, break_on_hyphens=False)
+        )
     candidates = [entry for entry in result.nodes if entry.candidate]
     candidates.sort(key=lambda entry: (-(entry.chance or 0), entry.node))
     non_candidates = [entry for entry in result.nodes if not entry.candidate]
@@ -247,8 +253,8 @@ def _show_recomputed_draw(draw: DrawMadeAgain) -> None:
 
 
 def _show_all_draws_check(check: AllDrawsAnswer) -> None:
-    blocks = f"blocks {check.start_block + 1} to {check.as_of.block}"
-    typer.echo(f"{blocks}, {format_block_time(check.as_of.time)}")
+    blocks_text = f"blocks {check.start_block + 1} to {check.as_of.block}"
+    typer.echo(f"{blocks_text}, {format_block_time(check.as_of.time)}")
     if not check.started:
         typer.echo("not dispatched: no task started in these blocks")
         return

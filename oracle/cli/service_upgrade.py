@@ -121,11 +121,11 @@ def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str,
 
 
 def _print_upgrade_plan(result: ServiceUpgrade) -> None:
-    previous_version = result.previous_version or "an unknown version"
+    previous_version_text = result.previous_version or "an unknown version"
     if result.backup is None:
         typer.echo(f"nothing to do: {result.database} is ready for qos-oracle {result.version}")
         return
-    typer.echo(f"{result.database}: from qos-oracle {previous_version} to {result.version}")
+    typer.echo(f"{result.database}: from qos-oracle {previous_version_text} to {result.version}")
     for version, changes in result.breaking_changes.items():
         typer.echo(f"breaking changes in {version}:")
         for change in changes:
@@ -142,9 +142,9 @@ def _print_upgrade_outcome(result: ServiceUpgrade) -> None:
     typer.echo(f"wrote the backup {result.backup}")
     if result.before != result.wanted:
         typer.echo(f"the schema was upgraded to revision {result.wanted}; every row is as before")
-    version = result.previous_version or "the old version"
+    version_text = result.previous_version or "the old version"
     typer.echo(
-        f"to go back: stop the daemon, install {version}, and run "
+        f"to go back: stop the daemon, install {version_text}, and run "
         f"`qos-oracle service restore {result.backup}`"
     )
     typer.echo("next: run `qos-oracle contract check`, then start the daemon and `serve`")

@@ -141,8 +141,8 @@ def _configure_history_workers(config: Config, reader: EventReader, chain: Chain
         return
     executor = _build_segment_executor(config, reader, workers)
     folder = resolve_stage_folder(config.history, config.database.url)
-    stage = None if folder is None else SegmentStage(folder, executor.plan.id)
-    chain.use_workers(executor, stage=stage)
+    segment_stage = None if folder is None else SegmentStage(folder, executor.plan.id)
+    chain.use_workers(executor, stage=segment_stage)
 
 
 def _build_segment_executor(

@@ -16,7 +16,8 @@ from oracle.signing.factory import open_signer
 from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signer import Signer
 
-# Opens a role's key on the first call and returns it, or None if no such key is configured.
+# A function that opens a role's key on the first call and returns it, or None if no such key is
+# configured.
 OpenKey = Callable[[Role], Signer | None]
 
 

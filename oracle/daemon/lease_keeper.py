@@ -101,9 +101,9 @@ class HolderWatch:
 
     def has_stopped_renewing(self, lease_state: LeaseState) -> bool:
         """Return whether the holder has failed to renew the lease for a full lease period."""
-        renewal = (lease_state.epoch, lease_state.until_ms)
-        if renewal != self._last_renewal:
-            self._last_renewal, self._seen_at = renewal, self.clock()
+        epoch_and_expiry = (lease_state.epoch, lease_state.until_ms)
+        if epoch_and_expiry != self._last_renewal:
+            self._last_renewal, self._seen_at = epoch_and_expiry, self.clock()
         return self.clock() - self._seen_at > LEASE_SECONDS
 
 

@@ -75,7 +75,7 @@ def update_previews(
     """
     config, store = records.config, records.store
     folder = config.rules.announced_folder / PREVIEW_FOLDER
-    stage = ShadowStage(folder, reader)
+    shadow_stage = ShadowStage(folder, reader)
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         refold_count = get_refold_count(uow)
@@ -86,21 +86,21 @@ def update_previews(
     if in_force is None or in_force.rules_hash == compute_rules_hash(config, reader):
         # No file is deleted while the daemon is about to switch to the rules in force, because it
         # still needs the state in these files.
-        stage.delete_other_shadow_files(
+        shadow_stage.delete_other_shadow_files(
             [records.rules, *(other_set.rules for other_set in other_rules)]
         )
     _delete_other_previews(folder, other_rules)
     if not other_rules or cursor is None or cursor.final_number is None:
         return []
     last_block = min(cursor.final_number, cursor.number)
-    current_fold = _fold_shadow_rules(store, stage, records.rules, last_block)
+    current_fold = _fold_shadow_rules(store, shadow_stage, records.rules, last_block)
     time = _get_block_time(store, current_fold, last_block)
     for other_set in other_rules:
-        preview_fold = _fold_shadow_rules(store, stage, other_set.rules, last_block)
+        preview_fold = _fold_shadow_rules(store, shadow_stage, other_set.rules, last_block)
         with store.read_transaction() as uow:
             if get_refold_count(uow) != refold_count:
                 return []
-        stage.save(preview_fold, refold_count)
+        shadow_stage.save(preview_fold, refold_count)
         preview = compute_rules_preview(
             current_fold.fold,
             preview_fold.fold,
@@ -109,7 +109,7 @@ def update_previews(
             records.dispatch_settings,
         )
         write_file_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
-    stage.save(current_fold, refold_count)
+    shadow_stage.save(current_fold, refold_count)
     return list(iterate_previews(folder, records.rules, other_rules))
 
 

@@ -115,8 +115,8 @@ class RulesSwitcher:
         folder = index.config.rules.announced_folder / PREVIEW_FOLDER
         final_number = None if cursor is None else cursor.final_number
         if cursor is not None and final_number is not None:
-            stage = ShadowStage(folder, index.reader)
-            shadow_fold = stage.load(uow, rules, min(final_number, cursor.number))
+            shadow_stage = ShadowStage(folder, index.reader)
+            shadow_fold = shadow_stage.load(uow, rules, min(final_number, cursor.number))
             if shadow_fold.block >= 0:
                 return shadow_fold
         raise RulesSwitchRefusedError(

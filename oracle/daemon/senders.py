@@ -258,11 +258,11 @@ def check_contract(reporter: Reporter) -> RootsConfiguration:
     ):
         mismatches = [mismatch for mismatch in mismatches if mismatch.subject != "rulesHash"]
     if mismatches:
-        mismatch_lines = "".join(f"\n  {mismatch.format_line()}" for mismatch in mismatches)
+        mismatch_text = "".join(f"\n  {mismatch.format_line()}" for mismatch in mismatches)
         if any(mismatch.subject == "rulesHash" for mismatch in mismatches):
-            mismatch_lines += f"\n  {_RULES_HASH_HINT}"
+            mismatch_text += f"\n  {_RULES_HASH_HINT}"
         raise InputError(
-            f"the oracle contract differs from the configuration; nothing is sent{mismatch_lines}"
+            f"the oracle contract differs from the configuration; nothing is sent{mismatch_text}"
         )
     check_hot_set_contract(reporter.index.config, pool_view, contract_configuration)
     check_objections(reporter.index.config, pool_view, contract_configuration)

@@ -60,7 +60,7 @@ class EvaluatorCache:
         self._newest_state: _EvaluatorState | None = None
         self._final_state: _EvaluatorState | None = None
 
-    def get_evaluator(self, uow: UnitOfWork, block: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, uow: UnitOfWork, block: int) -> PocketEvaluator:
         """Return the evaluator as of the end of `block`.
 
         The logs of the block must be stored. Callers must not change the evaluator.
@@ -127,10 +127,10 @@ class StoredNetworkView:
             return self.uow.nodes.iterate_all()
         return self.uow.nodes.iterate_changed_since(block)
 
-    def get_evaluator(self, block: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, block: int) -> PocketEvaluator:
         if self.evaluator_cache is None:
             raise FatalError("this view has no evaluator; a stateful policy cannot draw from it")
-        return self.evaluator_cache.get_evaluator(self.uow, block)
+        return self.evaluator_cache.get_pocket_evaluator(self.uow, block)
 
 
 class DrawHook(BlockHook):

@@ -104,14 +104,14 @@ def _build_requests(
 ) -> list[CallRequest]:
     """Build a settlement call for each group whose stakes the contract holds."""
     synced_pool_view = context.account_context.get_synced_pool_view()
-    task_network = context.account_context.sender_account.domain.contract
+    task_network_address = context.account_context.sender_account.domain.contract
     requests = []
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
             continue
         # The last second of the contest's window in block time, or None if the group is not
         # contested.
-        window_end = fetch_contest_end(synced_pool_view, task_network, result.group)
+        window_end = fetch_contest_end(synced_pool_view, task_network_address, result.group)
         if window_end is None:
             continue
         tasks = tuple(member.task for member in result.members)
@@ -119,7 +119,7 @@ def _build_requests(
         requests.append(
             CallRequest(
                 account=context.account_context.account,
-                contract=task_network,
+                contract=task_network_address,
                 kind=SETTLE_CONTEST,
                 # A group can be contested only once, so this key is unique in the outbox.
                 dedup_key=f"{SETTLE_CONTEST}:{subject}",

@@ -17,7 +17,7 @@ from oracle.bindings.task_network import (
     encode_start_group_call,
     encode_start_task_as_of_call,
     encode_start_task_call,
-    strip_as_of_check,
+    remove_as_of_block_check,
 )
 from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import StoredNetworkView, load_active_draws
@@ -276,10 +276,10 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
         if planned_call.kind == START_GROUP:
             return encode_start_group_call(planned_call.tasks, nodes)
         return encode_start_task_call(first_draw.task, first_draw.node)
-    seed_block = (first_draw.seed_block, first_draw.seed_hash)
+    seed_block_and_hash = (first_draw.seed_block, first_draw.seed_hash)
     if planned_call.kind == START_GROUP:
-        return encode_start_group_call(planned_call.tasks, nodes, *seed_block)
-    return encode_start_task_as_of_call(first_draw.task, first_draw.node, *seed_block)
+        return encode_start_group_call(planned_call.tasks, nodes, *seed_block_and_hash)
+    return encode_start_task_as_of_call(first_draw.task, first_draw.node, *seed_block_and_hash)
 
 
 class DispatcherCall(ContractCall):
@@ -349,7 +349,7 @@ class StartCall(_QueuedTaskCall):
         """
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
-        return strip_as_of_check(request.calldata) if is_newest else request.calldata
+        return remove_as_of_block_check(request.calldata) if is_newest else request.calldata
 
 
 class StartGroupCall(StartCall):

@@ -104,8 +104,8 @@ def _find_abandoned_intent_ids(
     for slot in uow.outbox.slots.list_unfinished(context.account_context.account):
         intent = uow.outbox.intents.get(slot.intent_id) if slot.succeeded is False else None
         if intent is not None and slot.block_number is not None:
-            tries = uow.outbox.intents.count_tries(intent.request)
-            if heads.latest.number - slot.block_number >= 1 << tries:
+            try_count = uow.outbox.intents.count_tries(intent.request)
+            if heads.latest.number - slot.block_number >= 1 << try_count:
                 abandoned_ids.add(intent.id)
     return abandoned_ids
 

@@ -58,7 +58,7 @@ class NetworkView(Protocol):
         """Return the nodes that changed after `block`, or all nodes if `block` is None."""
         ...
 
-    def get_evaluator(self, block: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, block: int) -> PocketEvaluator:
         """Return a stateful policy's (Pocket's) evaluator as of the end of `block`."""
         ...
 
@@ -258,7 +258,7 @@ class BlockDrawer:
         legacy_policy, free_nodes = self._legacy_policy, self._free_nodes
         network = PolicyInput(self._members, self.settings.rules, block.time)
         if self._has_memory:
-            evaluator = view.get_evaluator(block.number)
+            evaluator = view.get_pocket_evaluator(block.number)
             return PocketPool(
                 evaluator, network, list(free_nodes.iter_idle_nodes()), self.explains
             )

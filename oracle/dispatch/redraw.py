@@ -184,16 +184,16 @@ class WorkingSetView:
 
         The drawer calls in the order of blocks, and passes the block of its last call.
         """
-        rows = self._fold.ledger.nodes
+        node_by_address = self._fold.ledger.nodes
         nodes = (
-            list(rows.values())
+            list(node_by_address.values())
             if block is None
-            else [rows[address] for address in self._changed_nodes]
+            else [node_by_address[address] for address in self._changed_nodes]
         )
         self._changed_nodes.clear()
         return nodes
 
-    def get_evaluator(self, block: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, block: int) -> PocketEvaluator:
         """Return the single evaluator, which is always at the fold's current block."""
         del block
         if self._evaluator is None:

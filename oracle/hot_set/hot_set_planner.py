@@ -134,10 +134,10 @@ def _plan_word_calls(
 ) -> Iterator[_PlannedCall]:
     """Yield calls that write words which differ from `due_round` or soon become stale.
 
-    The contract limits how many nodes may fall through words of the last round (`count_falls`
-    defines a fall). Words beyond this limit are written as of the round that is `lag_rounds`
-    older, for which the contract has no limit. A word that this older round does not contain is
-    not written.
+    The contract limits how many nodes may fall through words of the last round
+    (`count_falling_lanes` defines a fall). Words beyond this limit are written as of the round
+    that is `lag_rounds` older, for which the contract has no limit. A word that this older round
+    does not contain is not written.
     """
     if context.progress.words_root == due_round.root:
         return
@@ -156,8 +156,8 @@ def _plan_word_calls(
     due_indexes = due_hot_set_round.find_outdated_indexes(
         stored_words, due_round.round - max_word_age
     )
-    fall_count, max_falls = contract.fetch_falls(block)
-    allowed_indexes, excess_indexes = split_by_fall_limit(
+    fall_count, max_falls = contract.fetch_fall_counts(block)
+    allowed_indexes, excess_indexes = split_words_by_fall_limit(
         sorted(set(outdated_indexes).intersection(due_indexes)),
         stored_words,
         hot_set_round.lane_words,
@@ -297,7 +297,7 @@ def _enqueue_calls(
     return merge_results("hot set", steps)
 
 
-def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
+def count_falling_lanes(previous_word: int, new_word: int, big_fall: int) -> int:
     """Return how many of a word's sixteen nodes fall between two versions of the word.
 
     A node falls if it becomes unselectable, or if its QoS drops by more than `big_fall`, which is
@@ -314,7 +314,7 @@ def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
     )
 
 
-def split_by_fall_limit(
+def split_words_by_fall_limit(
     indexes: Iterable[int],
     stored_words: Sequence[StoredWord],
     lane_words: Sequence[int],
@@ -324,12 +324,14 @@ def split_by_fall_limit(
     """Split words into those that add at most `max_new_falls` falls in total, and the rest."""
     allowed_indexes: list[int] = []
     excess_indexes: list[int] = []
-    total_falls = 0
+    total_fall_count = 0
     for index in indexes:
-        word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
+        word_fall_count = count_falling_lanes(
+            stored_words[index].lanes, lane_words[index], big_fall
+        )
         # Like the contract, skip a word that would exceed the limit, and go on to the next one.
-        is_allowed = total_falls + word_falls <= max_new_falls
-        total_falls += word_falls if is_allowed else 0
+        is_allowed = total_fall_count + word_fall_count <= max_new_falls
+        total_fall_count += word_fall_count if is_allowed else 0
         (allowed_indexes if is_allowed else excess_indexes).append(index)
     return allowed_indexes, excess_indexes
 

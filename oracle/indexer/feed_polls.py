@@ -229,14 +229,14 @@ def _settle_rows(
     row_time = cursor.row_time
     settled_time = cursor.polled_at if is_complete else cursor.settled_to
     for row in unsettled_rows:
-        time = max(_get_row_time(row, witness_by_row_id), row_time)
+        settled_row_time = max(_get_row_time(row, witness_by_row_id), row_time)
         if (
             cursor.polled_at - row.seen_to < settings.settle_seconds
             or len(time_by_id) == MAX_SETTLED_ROWS
         ):
-            settled_time = time
+            settled_time = settled_row_time
             break
-        time_by_id[row.id] = row_time = time
+        time_by_id[row.id] = row_time = settled_row_time
     uow.feed.set_times(cursor.stream, time_by_id)
     first_unread_time = uow.feed.find_next_witness_time(cursor.highest_id)
     settled_time = max(

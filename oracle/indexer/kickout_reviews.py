@@ -67,7 +67,7 @@ class KickoutReviewCache:
 
     def get_or_load_review(self, uow: UnitOfWork, node: Node) -> KickoutReview:
         """Return the review of a node's due kickout from the cache, or load it."""
-        opened_at = _get_kickout_opening(node)
+        opened_at = _get_kickout_due_position(node)
         cached_review = self._review_by_node.get(node.address)
         if cached_review is not None and cached_review[0] == opened_at:
             return cached_review[1]
@@ -104,7 +104,7 @@ def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> K
 
     The database may be ahead of the state of `node`, but must be folded with the same rules.
     """
-    opened_at = _get_kickout_opening(node)
+    opened_at = _get_kickout_due_position(node)
     entries = load_counted_entries(uow, node, opened_at, policy.rules)
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     return review_kickout(
@@ -230,7 +230,7 @@ def review_folded_kickout(
 
     Only rows from before the state's snapshot are read from the database.
     """
-    opened_at = _get_kickout_opening(node)
+    opened_at = _get_kickout_due_position(node)
     scores = list(state.score_history.get_scores_behind_kickout(node))
     if state.snapshot_block is not None and len(scores) < get_max_score_count(node, policy.rules):
         scores = _prepend_scores_before_snapshot(
@@ -278,7 +278,7 @@ def _prepend_scores_before_snapshot(
     rules: Rules,
 ) -> list[CountedScore]:
     """Return the given scores, preceded by the stored scores up to the snapshot."""
-    opened_at = _get_kickout_opening(node)
+    opened_at = _get_kickout_due_position(node)
     after_snapshot = Position(snapshot_block + 1, *BEFORE_EVERYTHING[1:])
     earlier_entries = uow.scores.list_for_node_up_to_position(
         node.address, min(opened_at, after_snapshot), get_max_score_count(node, rules)
@@ -300,7 +300,7 @@ def _has_dead_letter(uow: UnitOfWork, state: FoldedState, blocks: BlockRange) ->
     return uow.dead_letters.has_open(blocks.first, last_stored_block)
 
 
-def _get_kickout_opening(node: Node) -> Position:
+def _get_kickout_due_position(node: Node) -> Position:
     if node.kickout_due_since is None:
         raise ValueError(f"{node.address}: no kickout is due")
     return node.kickout_due_since

@@ -225,7 +225,7 @@ def _find_kick_obstacle(leaf: NodeLeaf, kick: NodeKick | None, time: int) -> str
         return None
     if kick.is_expelled(time):
         return "the node is expelled"
-    if kick.is_spared(due_since):
+    if kick.is_safe_from_accusation(due_since):
         return "this interval was vetoed, or the node was readmitted since"
     if is_accused_for_interval(kick, due_since):
         return "the node is accused already"

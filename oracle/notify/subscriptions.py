@@ -209,8 +209,8 @@ class SubscriptionIntake:
             if reason is not None:
                 raise SubscriptionError(reason)
             if not _split_notice_kinds(request.kinds) <= OWNER_KINDS:
-                kinds = ", ".join(sorted(OWNER_KINDS))
-                raise SubscriptionError(f"kinds: expected a comma-separated list of: {kinds}")
+                kinds_text = ", ".join(sorted(OWNER_KINDS))
+                raise SubscriptionError(f"kinds: expected a comma-separated list of: {kinds_text}")
 
     def _check_signature(self, request: NoticeRequest, raw_signature: bytes) -> None:
         digest = request.compute_digest(self.load_chain_id())

@@ -116,8 +116,8 @@ class AccountBalance(ApiModel):
         """Format the address and its balance in ether, rounded down."""
         if self.balance_wei is None:
             return f"{self.address or 'unknown'}, balance unknown: {self.unknown}"
-        ether = format_decimal(self.balance_wei, _ETHER_DECIMALS)
-        return f"{self.address}, {ether} ether"
+        ether_text = format_decimal(self.balance_wei, _ETHER_DECIMALS)
+        return f"{self.address}, {ether_text} ether"
 
 
 def fetch_chain_view(

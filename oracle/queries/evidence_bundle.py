@@ -278,11 +278,11 @@ def _load_events(
     task_keys |= {member.task for result in results for member in result.members}
     group_keys = {entry.group for entry in entries}
     tasks = uow.tasks.get_many(task_keys)
-    blocks = {entry.at.block for entry in entries}
+    block_numbers = {entry.at.block for entry in entries}
     for task in tasks.values():
-        blocks.update(_iter_task_blocks(task))
+        block_numbers.update(_iter_task_blocks(task))
     events, logs = [], []
-    for block in sorted(block for block in blocks if block <= last_block):
+    for block in sorted(block for block in block_numbers if block <= last_block):
         block_range = BlockRange(block, block)
         matching_events = [
             event

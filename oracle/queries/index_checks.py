@@ -44,12 +44,12 @@ def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> GapsAnswer | None:
         return None
     blocks = BlockRange(identity.start_block, cursor.number)
     scope = build_ingest_scope(reader)
-    spans = uow.coverage.list_intervals(scope.id, blocks.first, blocks.last)
+    intervals = uow.coverage.list_intervals(scope.id, blocks.first, blocks.last)
     return GapsAnswer(
         first=blocks.first,
         last=blocks.last,
         levels={
-            level.name.lower(): sum(len(span.blocks) for span in spans if span.level == level)
+            level.name.lower(): sum(len(span.blocks) for span in intervals if span.level == level)
             for level in VerificationLevel
         },
         coverage=[
@@ -60,7 +60,7 @@ def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> GapsAnswer | None:
                 endpoint=span.endpoint,
                 audited_by=span.audited_by,
             )
-            for span in spans
+            for span in intervals
         ],
         unread=[
             BlockRangeEntry(first=unread_range.first, last=unread_range.last)

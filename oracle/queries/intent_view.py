@@ -164,17 +164,17 @@ def _format_pause_reason(pause: Pause) -> str:
 
 def format_resume_action(account: Account, pause: Pause) -> str:
     """Return the action by which an operator resumes a paused sender."""
-    sender = account.address
+    sender_address = account.address
     if pause.kind is PauseKind.FUNDS:
-        return f"send ether to {sender}; it resumes automatically"
+        return f"send ether to {sender_address}; it resumes automatically"
     if pause.is_temporary:
-        return f"let the signer sign for {sender}; signing is retried automatically"
+        return f"let the signer sign for {sender_address}; signing is retried automatically"
     if pause.kind is PauseKind.FOREIGN:
         return (
-            f"find out who used the key of {sender}; then stop the daemon, `outbox rebuild "
-            f"--from-chain --yes`, `outbox release {sender}`; or rotate the key"
+            f"find out who used the key of {sender_address}; then stop the daemon, `outbox "
+            f"rebuild --from-chain --yes`, `outbox release {sender_address}`; or rotate the key"
         )
-    return f"fix what the reason names, then `outbox release {sender}`"
+    return f"fix what the reason names, then `outbox release {sender_address}`"
 
 
 def _advise_on_waiting_intent(intent: Intent, sent_state: SentState) -> Advice:

@@ -132,8 +132,8 @@ def _format_kickout_headline(summary: NodeSummary) -> str | None:
 
 
 def _format_mean_points(summary: NodeSummary) -> str:
-    points = format_two_decimals(summary.points)
-    return f"{_format_last_tasks(summary)} brought {points} points on average"
+    points_text = format_two_decimals(summary.points)
+    return f"{_format_last_tasks(summary)} brought {points_text} points on average"
 
 
 def _format_member_headline(summary: NodeSummary) -> str:
@@ -264,10 +264,10 @@ def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
 
 
 def _format_factors(factors: Factors) -> str:
-    speed = "none" if factors.speed is None else format_two_decimals(factors.speed)
+    speed_text = "none" if factors.speed is None else format_two_decimals(factors.speed)
     return (
         f"R {format_two_decimals(factors.size)}, P {format_two_decimals(factors.promptness)}, "
-        f"B {speed}"
+        f"B {speed_text}"
     )
 
 
@@ -280,11 +280,11 @@ def _format_window_tasks(summary: NodeSummary) -> str:
 
 
 def _format_exclusion(summary: NodeSummary) -> str:
-    cause = format_recent_decreases(summary, _EXCLUSION_CAUSE_SECONDS)
+    cause_text = format_recent_decreases(summary, _EXCLUSION_CAUSE_SECONDS)
     if summary.node_scores.back_at is None:
-        return f"Excluded: {cause}."
+        return f"Excluded: {cause_text}."
     remaining_text = format_duration(summary.node_scores.back_at - summary.time)
-    return f"Excluded for {remaining_text} more: {cause}."
+    return f"Excluded for {remaining_text} more: {cause_text}."
 
 
 def _format_streak_suffix(count: int) -> str:

@@ -199,10 +199,10 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
     missing_score = UNIT - explanation.node_scores.long_term
     scored_entries = explanation.scores
     if not scored_entries or sum(entry.score for entry in scored_entries) != sum(explanation.pool):
-        cause = (
+        cause_text = (
             "no task was scored yet" if not explanation.pool else "scores from before a restart"
         )
-        return [ScoreCost(missing_score, cause)]
+        return [ScoreCost(missing_score, cause_text)]
     lost_points_by_rank: Counter[int | None] = Counter()
     for entry in scored_entries:
         lost_points_by_rank[entry.rank] += explanation.rules.q_max - entry.score

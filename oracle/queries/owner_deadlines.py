@@ -93,12 +93,13 @@ def _describe_safe_state(summary: NodeSummary, view: NodeView) -> str:
         return f"Nothing: the exclusion ends by itself. {improvement or ''}".rstrip()
     if not summary.ranks:
         return "Nothing: it counts as an average node until its first task is scored."
-    zero_scores = summary.lift.zeros
-    if zero_scores is not None and is_near(zero_scores):
-        in_a_row = "" if zero_scores == 1 else " in a row"
+    zero_score_count = summary.lift.zeros
+    if zero_score_count is not None and is_near(zero_score_count):
+        streak_suffix = "" if zero_score_count == 1 else " in a row"
         return (
             "Nothing is due yet, but keep the node answering: "
-            f"{format_count(zero_scores, 'score')} of zero{in_a_row} would make a kickout due. "
+            f"{format_count(zero_score_count, 'score')} of zero{streak_suffix} would make a "
+            "kickout due. "
             f"{improvement or ''}"
         ).rstrip()
     return f"Nothing: no kickout is due or near. {improvement or ''}".rstrip()

@@ -61,7 +61,7 @@ def replay_events(
     # wrong, because block times may go backwards.
     fold.fold_events(event for event in events if at_time is None or event.time <= at_time)
     changes = fold.drain_changes()
-    block = None if fold.last is None else encode_int(fold.last.at.block)
+    block_json = None if fold.last is None else encode_int(fold.last.at.block)
     nodes = sorted(fold.ledger.nodes.values(), key=lambda node: node.address)
     lists = {
         "nodes": list(_build_node_rows(nodes, changes.scores, time, rules)),
@@ -75,7 +75,7 @@ def replay_events(
             for task in _select_ended_tasks(tasks)
         ]
     return _format_json_document(
-        {"rules": rules.name, "as_of": {"block": block, "time": encode_int(time)}}, lists
+        {"rules": rules.name, "as_of": {"block": block_json, "time": encode_int(time)}}, lists
     )
 
 

@@ -50,10 +50,13 @@ def find_unknown_signer_reason(context: QuorumContext, contract_status: RootsSta
 
     The result is None if the contract accepts them.
     """
-    own_signer = context.account_context.sender_account.signer.address
-    if own_signer in contract_status.signers:
+    own_signer_address = context.account_context.sender_account.signer.address
+    if own_signer_address in contract_status.signers:
         return None
-    return f"signer {own_signer} is not a signer of the contract, so its signatures do not count"
+    return (
+        f"signer {own_signer_address} is not a signer of the contract, so its signatures do not "
+        "count"
+    )
 
 
 def _load_counted_signatures(

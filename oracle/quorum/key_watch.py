@@ -82,11 +82,11 @@ def _list_foreign_rounds(
     ]
     roots = [accepted_round.root for accepted_round in rounds]
     new_rounds = rounds[roots.index(Hash(last_root)) + 1 :] if last_root in roots else rounds
-    signer = context.account_context.sender_account.signer.address
+    signer_address = context.account_context.sender_account.signer.address
     return [
         accepted_round
         for accepted_round in new_rounds
-        if signer in uow.rounds.list_round_signers(accepted_round)
+        if signer_address in uow.rounds.list_round_signers(accepted_round)
         and not _was_signed_locally(context, uow, accepted_round)
     ]
 
@@ -111,12 +111,18 @@ def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int)
     `since` is in unix seconds. Return False if an earlier embargo already covers this time.
     """
     domain = context.account_context.sender_account.domain
-    signer = context.account_context.sender_account.signer.address
+    signer_address = context.account_context.sender_account.signer.address
     statements = uow.statements
-    earlier_embargo_end = statements.find_embargo_end(domain.chain_id, domain.contract, signer)
+    earlier_embargo_end = statements.find_embargo_end(
+        domain.chain_id, domain.contract, signer_address
+    )
     embargo_end = since + context.report_settings.ttl_seconds
     statements.extend_embargo(
-        domain.chain_id, domain.contract, signer, embargo_end, context.account_context.stamp
+        domain.chain_id,
+        domain.contract,
+        signer_address,
+        embargo_end,
+        context.account_context.stamp,
     )
     return earlier_embargo_end is None or since > earlier_embargo_end
 
@@ -124,12 +130,12 @@ def _extend_signing_embargo(context: QuorumContext, uow: UnitOfWork, since: int)
 def _log_foreign_signatures(
     context: QuorumContext, foreign_rounds: Sequence[RoundAccepted]
 ) -> StepResult:
-    signer = context.account_context.sender_account.signer.address
+    signer_address = context.account_context.sender_account.signer.address
     for foreign_round in foreign_rounds:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
         get_logger().critical(
             "unknown_signature_on_chain",
-            signer=signer,
+            signer=signer_address,
             round=foreign_round.round,
             root=foreign_round.root,
             embargoed_until=foreign_round.time + context.report_settings.ttl_seconds,
@@ -141,7 +147,7 @@ def _log_foreign_signatures(
         f"round {accepted_round.round}, root {accepted_round.root}"
         for accepted_round in foreign_rounds
     )
-    return StepResult("signs nothing", None, f"{signer} signed elsewhere: {rounds_text}")
+    return StepResult("signs nothing", None, f"{signer_address} signed elsewhere: {rounds_text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +206,9 @@ def build_embargo_writer(
         if context is None or signer_embargo is None or signer_embargo.embargoed_until is None:
             return
         domain = context.account_context.sender_account.domain
-        signer = context.account_context.sender_account.signer.address
+        signer_address = context.account_context.sender_account.signer.address
         uow.statements.extend_embargo(
-            domain.chain_id, domain.contract, signer, signer_embargo.embargoed_until, stamp
+            domain.chain_id, domain.contract, signer_address, signer_embargo.embargoed_until, stamp
         )
 
     return write_embargo

@@ -158,10 +158,12 @@ class QuorumContext:
             cursor = uow.cursor.get()
         if cursor is None:
             return
-        details = "; ".join(f"{endpoint}: {detail}" for endpoint, detail in mismatches.items())
+        mismatches_text = "; ".join(
+            f"{endpoint}: {detail}" for endpoint, detail in mismatches.items()
+        )
         self.missing.record_status_mismatch(
-            f"the oracle contract's state contradicts its indexed events ({details}); check these "
-            "endpoints, or add another to [chain] endpoints"
+            f"the oracle contract's state contradicts its indexed events ({mismatches_text}); "
+            "check these endpoints, or add another to [chain] endpoints"
             if mismatches
             else None,
             newest_block,

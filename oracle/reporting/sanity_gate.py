@@ -43,7 +43,7 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
     """
     period_activity = []
     for (previous_period, first_end), (period, last_end) in pairwise(
-        _load_period_ends(uow, report, periods + 2)
+        _load_period_end_blocks(uow, report, periods + 2)
     ):
         if last_end > first_end:
             task_count, node_count = uow.activity.count_ended_tasks_and_nodes(
@@ -53,17 +53,17 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
     return period_activity[-periods - 1 :]
 
 
-def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
+def _load_period_end_blocks(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
     """Return the period and as-of block of a report and of up to `limit` earlier reports.
 
     The pairs are sorted, oldest first.
     """
-    earlier_ends = [
+    earlier_periods_and_blocks = [
         (stored_report.report.period, stored_report.report.as_of.number)
         for stored_report in uow.reports.list_newest(limit)
         if stored_report.report.period < report.period
     ]
-    return [*earlier_ends, (report.period, report.as_of.number)]
+    return [*earlier_periods_and_blocks, (report.period, report.as_of.number)]
 
 
 def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
@@ -181,9 +181,9 @@ def _find_quiet_period_hold_reason(
     )
     if reason is None:
         return None
-    (_, previous_end), (_, own_end) = _load_period_ends(uow, report, context.sanity.periods + 2)[
-        -2:
-    ]
+    (_, previous_end), (_, own_end) = _load_period_end_blocks(
+        uow, report, context.sanity.periods + 2
+    )[-2:]
     return None if _are_all_logs_indexed(uow, previous_end + 1, own_end) else reason
 
 
@@ -240,8 +240,10 @@ def get_releasable_hold(uow: UnitOfWork, period: int) -> ReportHold:
             )
             or "none"
         )
-        state = "was released already" if hold is not None else "is not held"
-        raise InputError(f"the report of period {period} {state}; held periods: {held_periods}")
+        state_text = "was released already" if hold is not None else "is not held"
+        raise InputError(
+            f"the report of period {period} {state_text}; held periods: {held_periods}"
+        )
     if hold.has_wrong_leaves:
         raise InputError(
             f"the report of period {period} cannot be released: {hold.reason}; wait for the next "

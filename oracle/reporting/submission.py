@@ -26,8 +26,8 @@ def decide_report_submission(
     """
     with context.account_context.store.read_transaction() as uow:
         reason = find_hold_reason(context, uow, report)
-        times = contract_status.head.pushed_at, contract_status.block.time
-        submission_decision = _decide_submission_by_change(context, report, times)
+        push_and_block_times = contract_status.head.pushed_at, contract_status.block.time
+        submission_decision = _decide_submission_by_change(context, report, push_and_block_times)
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)

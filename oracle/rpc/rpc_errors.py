@@ -163,10 +163,10 @@ def _sanitize_message(message: str) -> str:
 def combine_failures(failures: Sequence[RpcError]) -> RpcError:
     """Return the last of these failures, with the others added to its message."""
     last_failure = failures[-1]
-    earlier_messages = "; ".join(str(error) for error in failures[:-1])
+    earlier_errors_text = "; ".join(str(error) for error in failures[:-1])
     detail = (
-        f"{last_failure.detail} (earlier failures: {earlier_messages})"
-        if earlier_messages
+        f"{last_failure.detail} (earlier failures: {earlier_errors_text})"
+        if earlier_errors_text
         else last_failure.detail
     )
     return RpcError(last_failure.endpoint, last_failure.kind, detail)

@@ -536,9 +536,9 @@ def redact_url(url: str, schemes: tuple[str, ...], setting: str) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme not in schemes or not parts.hostname:
-        allowed_forms = " or ".join(f"{scheme}://" for scheme in schemes)
+        allowed_forms_text = " or ".join(f"{scheme}://" for scheme in schemes)
         raise InputError(
-            f"{setting}: not a valid URL; expected {allowed_forms} followed by a host"
+            f"{setting}: not a valid URL; expected {allowed_forms_text} followed by a host"
         )
     try:
         port = f":{parts.port}" if parts.port else ""

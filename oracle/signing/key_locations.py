@@ -66,10 +66,10 @@ def find_environment_key_obstacle(role: str, chain_id: int) -> str | None:
     """
     if chain_id in DEVELOPMENT_CHAINS:
         return None
-    allowed_chains = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
+    allowed_chains_text = ", ".join(map(str, sorted(DEVELOPMENT_CHAINS)))
     return (
         f"keys.{role}_env: keys in the environment are for development chains only "
-        f"({allowed_chains}), not for chain {chain_id}"
+        f"({allowed_chains_text}), not for chain {chain_id}"
     )
 
 

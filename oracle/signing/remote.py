@@ -155,13 +155,16 @@ def build_sign_transaction_params(
 
 
 def _build_http_access(location: RemoteKey) -> HttpAccess:
-    certificate = None
+    certificate_and_key = None
     ca_file = None
     headers = dict[str, str]()
     if location.certificate is not None and location.certificate_key is not None:
         # Read the file only to check its mode, because requests itself opens the files by path.
         read_secret_file(location.certificate_key)
-        certificate = (str(_require_file(location.certificate)), str(location.certificate_key))
+        certificate_and_key = (
+            str(_require_file(location.certificate)),
+            str(location.certificate_key),
+        )
     if location.ca_file is not None:
         ca_file = str(_require_file(location.ca_file))
     if location.token_file is not None:
@@ -173,7 +176,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
             )
         register_secret(token)
         headers["Authorization"] = f"Bearer {token}"
-    return HttpAccess(headers, certificate, ca_file)
+    return HttpAccess(headers, certificate_and_key, ca_file)
 
 
 def _describe_error_without_url(error: Exception) -> str:

@@ -134,11 +134,13 @@ def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
 
 def _copy_sqlite_file(source: Path, copy_path: Path) -> None:
     # A write-ahead log next to the file contains the newest transactions, so it must be read.
-    has_log = source.with_name(f"{source.name}-wal").exists()
-    mode = "mode=ro" if has_log else "mode=ro&immutable=1"
+    has_wal_file = source.with_name(f"{source.name}-wal").exists()
+    uri_options = "mode=ro" if has_wal_file else "mode=ro&immutable=1"
     try:
         with (
-            closing(sqlite3.connect(f"file:{quote(str(source))}?{mode}", uri=True)) as connection,
+            closing(
+                sqlite3.connect(f"file:{quote(str(source))}?{uri_options}", uri=True)
+            ) as connection,
             closing(sqlite3.connect(copy_path)) as copy_connection,
         ):
             connection.backup(copy_connection)

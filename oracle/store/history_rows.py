@@ -75,8 +75,8 @@ class HistoryRows:
             .order_by(*(table.c[name] for name in (*Position._fields, "node", "seq")))
         )
         for row in self._iterate_rows(query):
-            fields = (row.cause, encode_optional_hex(row.task), row.h_before, row.h_after)
-            yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *fields)
+            change_values = (row.cause, encode_optional_hex(row.task), row.h_before, row.h_after)
+            yield (*decode_position(row), row.time, encode_hex(row.node), row.seq, *change_values)
 
     def iterate_rounds(self, blocks: BlockRange) -> Iterator[Row]:
         """Yield the accepted rounds of these blocks as rows.
@@ -90,8 +90,8 @@ class HistoryRows:
         ):
             hashes = (row.as_of_hash, row.root, row.config)
             bitmap = int.from_bytes(row.signer_bitmap)
-            fields = (row.round, row.as_of, *map(encode_hex, hashes), hex(bitmap))
-            yield (*decode_position(row), row.time, *fields)
+            round_values = (row.round, row.as_of, *map(encode_hex, hashes), hex(bitmap))
+            yield (*decode_position(row), row.time, *round_values)
 
     def list_kickout_starts_and_ends(self, blocks: BlockRange) -> list[Row]:
         """Return the starts and ends of kickout intervals in these blocks as rows.

@@ -203,16 +203,16 @@ def _check_schema_age(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...])
 
 
 def _read_schema_state(connection: Connection) -> SchemaState:
-    tables = inspect(connection).get_table_names()
-    if _REVISION_TABLE.name not in tables:
-        return _classify_schema(tables, None)
+    table_names = inspect(connection).get_table_names()
+    if _REVISION_TABLE.name not in table_names:
+        return _classify_schema(table_names, None)
     revision = connection.scalar(select(_REVISION_TABLE.c.version_num))
     if revision == REVISION:
         # Until the first release, the only migration is edited, and its name does not change.
         difference = find_schema_difference(connection)
         age = SchemaAge.UNRELEASED if difference else SchemaAge.CURRENT
         return SchemaState(age, revision, difference)
-    return _classify_schema(tables, revision)
+    return _classify_schema(table_names, revision)
 
 
 def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:

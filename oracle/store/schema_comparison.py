@@ -80,12 +80,14 @@ def find_schema_difference(connection: Connection) -> str | None:
     for name, table in metadata.tables.items():
         if name not in tables:
             return f"table {name} is missing"
-        missing = _describe_table(table, dialect).descriptions - tables[name].descriptions
-        if missing:
-            return f"table {name} has no {min(missing)}"
-        additional = set(tables[name].required_columns) - set(table.columns.keys())
-        if additional:
-            return f"table {name} has the additional column {min(additional)}"
+        missing_descriptions = (
+            _describe_table(table, dialect).descriptions - tables[name].descriptions
+        )
+        if missing_descriptions:
+            return f"table {name} has no {min(missing_descriptions)}"
+        required_extra_columns = set(tables[name].required_columns) - set(table.columns.keys())
+        if required_extra_columns:
+            return f"table {name} has the additional column {min(required_extra_columns)}"
     return None
 
 

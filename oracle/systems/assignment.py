@@ -186,7 +186,7 @@ def _draw_ready_tasks(
     """Draw a node for each armed task in order, and reserve this node for it."""
     reserved_nodes = frozenset(active_draws.values())
 
-    def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
+    def iter_armed_items(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
         """Yield the armed items of a class in order until there are no more candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in previous_plan.armed_tasks:
@@ -197,7 +197,7 @@ def _draw_ready_tasks(
                 yield ordered_item
 
     for *_, item in (
-        merge(*map(iter_armed, queue.get_equivalence_classes()))
+        merge(*map(iter_armed_items, queue.get_equivalence_classes()))
         if previous_plan.armed_tasks
         else ()
     ):

@@ -300,18 +300,18 @@ def build_gauge(
     name: str, description: str, labels: Sequence[str], values: Mapping[Any, float]
 ) -> Metric:
     """Build a gauge with one sample for each tuple of label values."""
-    family = GaugeMetricFamily(name, description, labels=list(labels))
+    metric_family = GaugeMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):
-        family.add_metric(label_values, value)
-    return family
+        metric_family.add_metric(label_values, value)
+    return metric_family
 
 
 def _build_histogram(name: str, description: str, bucket_counts: BucketCounts) -> Metric:
     """Build a histogram of current values, whose buckets can also decrease."""
-    family = HistogramMetricFamily(
+    metric_family = HistogramMetricFamily(
         name, f"Distribution of {description} over the members, 0 to 1."
     )
-    family.add_metric(
+    metric_family.add_metric(
         [], list(bucket_counts.iterate_cumulative_buckets()), bucket_counts.value_sum
     )
-    return family
+    return metric_family

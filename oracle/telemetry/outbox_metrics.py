@@ -119,12 +119,12 @@ def _collect_nonce_metrics(stats: OutboxStatistics) -> Iterator[Metric]:
             stats.bumps,
         ),
     ):
-        family = HistogramMetricFamily(name, text, labels=["kind"])
+        metric_family = HistogramMetricFamily(name, text, labels=["kind"])
         for kind, bucket_counts in sorted(counts_by_kind.items()):
-            family.add_metric(
+            metric_family.add_metric(
                 [kind], list(bucket_counts.iterate_cumulative_buckets()), bucket_counts.value_sum
             )
-        yield family
+        yield metric_family
 
 
 def _collect_account_metrics(accounts: Mapping[str, AccountStatistics]) -> Iterator[Metric]:
@@ -242,10 +242,10 @@ def _collect_report_metrics(node_count: int, deviation: int) -> Iterator[Metric]
 def _build_counters(
     name: str, description: str, labels: tuple[str, ...], values: Mapping[Any, float]
 ) -> Metric:
-    family = CounterMetricFamily(name, description, labels=list(labels))
+    metric_family = CounterMetricFamily(name, description, labels=list(labels))
     for label_values, value in sorted(values.items()):
-        family.add_metric(label_values, value)
-    return family
+        metric_family.add_metric(label_values, value)
+    return metric_family
 
 
 _COLLECTOR = _OutboxCollector()

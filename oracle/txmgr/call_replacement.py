@@ -139,11 +139,11 @@ def _replace_call(
     with context.write_transaction() as uow:
         # Check all conditions again in the transaction that reserves the cost and assigns the
         # nonce, because the database may have changed during the requests.
-        is_same_call = _find_call_ready_to_take_over(uow, context) == ready_intent
-        is_same_call = (
-            is_same_call and find_takeover_target(uow, context, ready_intent) == unconfirmed_nonce
-        )
-        if not is_same_call or replacement.max_cost > compute_nonce_budget(uow, context, slot):
+        if _find_call_ready_to_take_over(uow, context) != ready_intent:
+            return None
+        if find_takeover_target(uow, context, ready_intent) != unconfirmed_nonce:
+            return None
+        if replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(ready_intent, replacement.max_cost)
         _reassign_nonce(

@@ -252,7 +252,8 @@ class AccountContext:
     send_settings: SendSettings = field(default_factory=SendSettings)
     rank: TransmitterRank = field(default_factory=TransmitterRank)
     actor: str | None = None
-    # For each planned call, the block since which it has waited for the end of the head start.
+    # For each planned call, the block since which it has waited, so that transmitters of a lower
+    # rank can send the same call first.
     first_seen: FirstSeenBlocks = field(default_factory=FirstSeenBlocks)
     # Time at which the transactions of used nonces are searched for again.
     search_backoff: SearchBackoff = field(default_factory=SearchBackoff)

@@ -142,13 +142,13 @@ def _fetch_agreed_counts(context: AccountContext) -> NonceCounts:
     counts = fetch_nonce_counts(pool_view, address)
     agreed_counts = find_agreed_nonce_counts(counts, pool_view.quorum)
     if agreed_counts is None:
-        reported_counts = ", ".join(
+        reported_counts_text = ", ".join(
             f"{count.endpoint} {count.mined} and {count.pending}" for count in counts
         )
         raise TransientError(
             f"two {pool_view.quorum.witness_kind}s must agree on the mined and the pending nonce "
-            f"of {address}; they report: {reported_counts}; wait until they agree, or remove the "
-            "wrong one from [chain] endpoints"
+            f"of {address}; they report: {reported_counts_text}; wait until they agree, or remove "
+            "the wrong one from [chain] endpoints"
         )
     return agreed_counts
 

@@ -24,7 +24,8 @@ from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.upstream import UpstreamProxy
 from oracle.rpc.provider_dialects import RefusedFeature
 
-# Probability that a request starts a mood, and maximum length of a mood in requests.
+# Probability that a request starts a mood (a series of faults of one kind), and maximum number of
+# requests in a mood.
 MOOD_RATE = 0.02
 MAX_MOOD_REQUESTS = 6
 _LAG_BLOCKS = 3

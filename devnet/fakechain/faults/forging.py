@@ -82,7 +82,7 @@ def create_forged_provider(
 
 class _Forger(NamedTuple):
     known_blocks: BlockIndex
-    lie: ForgeryPlan
+    forgery_plan: ForgeryPlan
     depth: Depth
     block_range: tuple[int, int]
 
@@ -96,7 +96,7 @@ class _Forger(NamedTuple):
             if is_above_forgery:
                 return self._mine_block(true_block, parent, get_true_content(true_block))
             return _RelinkedBlock(true_block, parent)
-        content = self.lie.forge_content(true_block)
+        content = self.forgery_plan.forge_content(true_block)
         if self.depth < Depth.BLOCKS:
             is_unchanged = content == get_true_content(true_block)
             forged_sibling = (
@@ -164,7 +164,7 @@ class _ForgedBlock(_RelinkedBlock):
     def __init__(self, true_block: Block, parent: Block, sibling: Block, forger: _Forger) -> None:
         has_own_hash = forger.depth >= Depth.BLOCKS
         super().__init__(true_block, parent, sibling.hash if has_own_hash else None)
-        self._sibling, self._depth, self._lie = sibling, forger.depth, forger.lie
+        self._sibling, self._depth, self._forgery_plan = sibling, forger.depth, forger.forgery_plan
 
     @property
     @override
@@ -198,7 +198,10 @@ class _ForgedBlock(_RelinkedBlock):
             ]
         if self._depth is Depth.ANSWERS:
             return forged_transactions
-        return [{**tx, "hash": self._lie.change_tx_hash(tx["hash"])} for tx in forged_transactions]
+        return [
+            {**tx, "hash": self._forgery_plan.change_tx_hash(tx["hash"])}
+            for tx in forged_transactions
+        ]
 
     @cached_property
     @override
@@ -223,18 +226,14 @@ class _ForgedBlock(_RelinkedBlock):
         """The forged receipts, with the hash of this block."""
         uses_sibling = self._depth >= Depth.HEADERS
         tx_hashes = self._sibling.tx_hashes if uses_sibling else self._true_block.tx_hashes
-        receipts_with_tx_hashes = zip(
-            self._sibling.receipts, map(self._lie.change_tx_hash, tx_hashes), strict=True
-        )
-        return [
-            self._forge_receipt(receipt, tx_hash) for receipt, tx_hash in receipts_with_tx_hashes
-        ]
+        forged_tx_hashes = map(self._forgery_plan.change_tx_hash, tx_hashes)
+        return list(map(self._forge_receipt, self._sibling.receipts, forged_tx_hashes))
 
     def _forge_receipt(self, receipt: Json, tx_hash: str) -> Json:
         logs = [
             {**self._with_block_hash(log), "transactionHash": tx_hash} for log in receipt["logs"]
         ]
-        changed_logs = [self._lie.change_log(log) for log in logs]
+        changed_logs = [self._forgery_plan.change_log(log) for log in logs]
         return {**self._with_block_hash(receipt), "transactionHash": tx_hash, "logs": changed_logs}
 
     def _with_block_hash(self, entry: Json) -> Json:

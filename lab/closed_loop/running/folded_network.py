@@ -125,7 +125,7 @@ class FoldedNetwork:
             self._has_own_transaction = True
         self._fold.score_groups_closed_in_transaction()
 
-    def update_chooser(self) -> None:
+    def update_node_chooser(self) -> None:
         """Pass the nodes changed since the last call to the chooser."""
         changed_nodes = self._fold.ledger.changes.nodes
         for node in changed_nodes.values():
@@ -137,7 +137,7 @@ class FoldedNetwork:
 
         The changes of nodes are not returned.
         """
-        self.update_chooser()
+        self.update_node_chooser()
         changes = self._fold.drain_changes()
         self.incidents.update(changes.incidents.list_incidents())
         return changes
@@ -151,7 +151,7 @@ class FoldedNetwork:
     ) -> Address | None:
         """Draw a node for a created task.
 
-        `update_chooser` must be called first.
+        `update_node_chooser` must be called first.
         """
         ledger = self._fold.ledger
         policy_input = PolicyInput(ledger.nodes, self.rules, self.time, reserved)

@@ -56,7 +56,7 @@ def _schedule_next_order(state: LoopState, stream: OrderStream) -> None:
 
 def _place_order(state: LoopState, stream: OrderStream) -> None:
     role, random_stream = stream.role, stream.random_stream
-    shape = role.draw_shape(random_stream, state.economics)
+    shape = role.draw_order_shape(random_stream, state.economics)
     creator = stream.accounts[random_stream.draw_below(len(stream.accounts))]
     jitters = [random_stream.draw_between(*_JITTER_RANGE) for _ in range(shape.members)]
     _create_order_tasks(
@@ -148,7 +148,7 @@ def _try_start_task(state: LoopState, task: LoopTask) -> bool:
 
     The result is False if there is no candidate.
     """
-    state.network.update_chooser()
+    state.network.update_node_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
     drawn_node = state.network.draw_node(task.key, seed, _list_reserved_nodes(task))
     if drawn_node is None:

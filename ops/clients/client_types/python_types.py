@@ -75,10 +75,9 @@ def _format_type_definition(name: str, schema: Mapping[str, Any]) -> str:
     properties = schema.get("properties")
     if properties is None:
         return f"{name} = {_format_type(schema)}"
-    fields = "\n".join(_iter_field_lines(properties, schema.get("required", ())))
-    return (
-        f"class {name}(TypedDict):\n{_format_docstring(schema, name)}\n\n{indent(fields, '    ')}"
-    )
+    field_lines = "\n".join(_iter_field_lines(properties, schema.get("required", ())))
+    docstring = _format_docstring(schema, name)
+    return f"class {name}(TypedDict):\n{docstring}\n\n{indent(field_lines, '    ')}"
 
 
 def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:

@@ -45,11 +45,11 @@ def _render_style(earlier_frame_count: int) -> str:
     total_seconds = earlier_frame_count * _FRAME_SECONDS + _LAST_FRAME_SECONDS
     frame_percent = 100 * _FRAME_SECONDS / total_seconds
     last_percent = 100 * _LAST_FRAME_SECONDS / total_seconds
-    colours = "".join(f".{name}{{fill:{value}}}" for name, value in _COLOURS.items())
+    colour_rules = "".join(f".{name}{{fill:{value}}}" for name, value in _COLOURS.items())
     return (
         "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#cdd6df;"
         "white-space:pre}"
-        f"{colours}.bold{{font-weight:bold}}.dim{{opacity:.6}}"
+        f"{colour_rules}.bold{{font-weight:bold}}.dim{{opacity:.6}}"
         ".strike{text-decoration:line-through}"
         f".f,.l{{visibility:hidden;animation:f {total_seconds:.1f}s step-end infinite}}"
         ".l{animation-name:l}"

@@ -41,10 +41,10 @@ def render_page() -> str:
     page_parts = [render_head("Database", "`oracle/store/tables/`", about=_ABOUT)]
     for name in sorted(tables_by_name):
         table, about = tables_by_name[name]
-        columns = ", ".join(
+        columns_text = ", ".join(
             _format_column(column.name, key=column.primary_key) for column in table.columns
         )
-        page_parts.append(f"## {name}\n\n{about}\n\n{columns}\n")
+        page_parts.append(f"## {name}\n\n{about}\n\n{columns_text}\n")
     return "\n".join(page_parts)
 
 

@@ -171,13 +171,13 @@ def _build_packages(checkout: Path, epoch: int) -> list[Path]:
     """
     out = checkout.with_name(f"{checkout.name} out")
     native_folder = checkout / "native"
-    client = checkout / "clients/python"
+    client_folder = checkout / "clients/python"
     return [
         build_wheel(checkout, out / "wheel", epoch),
         build_sdist(checkout, out / "sdist", epoch),
         build_wheel(native_folder, out / "native wheel", epoch),
         build_sdist(native_folder, out / "native sdist", epoch),
-        build_wheel(client, out / "client", epoch),
+        build_wheel(client_folder, out / "client", epoch),
         pack_npm_package(checkout / "contracts", out / "contracts"),
         pack_npm_package(checkout / "clients/typescript", out / "typescript"),
         build_site(checkout, out / "site", read_project()["project"]["version"], epoch),

@@ -27,7 +27,8 @@ _UV_ARGUMENTS = (
     *("--only-binary", ":all:", "--fork-strategy", "fewest"),
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
-# Matches the note that check.txt determines a version, so that the note can be removed.
+# This pattern matches the note that check.txt determines a version, so that the note can be
+# removed.
 _CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
 # Settings of pip, and the environment variable that passes each of them to uv.
 _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
@@ -90,7 +91,7 @@ def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence
     constraint_options = (
         ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()
     )
-    uv = (
+    uv_command = (
         sys.executable,
         "-m",
         "uv",
@@ -101,7 +102,7 @@ def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence
         str(path),
     )
     completed_process = subprocess.run(  # noqa: S603 - uv of the environment
-        uv,
+        uv_command,
         input="\n".join(requirements),
         cwd=ROOT,
         env={**os.environ, **_build_uv_environment()},

@@ -98,27 +98,30 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
         subprocess.CalledProcessError: a build or pip failed.
     """
     root = folder / "root"
-    libraries = folder / "root" / LIBRARIES
+    libraries_folder = folder / "root" / LIBRARIES
     wheels = [
         build_wheel(checkout, folder / "wheel", epoch),
         build_wheel(checkout / "native", folder / "native", epoch),
     ]
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile")
+    pip_command = (sys.executable, "-m", "pip", "install", "--quiet", "--no-compile")
     for options in (
         (*BY_HASH, "--requirement", str(checkout / "constraints/run.txt")),
         ("--no-deps", "--no-index", *map(str, wheels)),
     ):
-        command = (*pip, "--target", str(libraries), *options)
+        command = (*pip_command, "--target", str(libraries_folder), *options)
         subprocess.run(command, check=True)  # noqa: S603 - our own command
     # Remove the scripts, which start with the path of this interpreter. Also remove files of pip
     # that name the folder from which the wheels were installed.
-    shutil.rmtree(libraries / "bin")
-    for record in (*libraries.glob("*.dist-info/direct_url.json"), *libraries.glob("*/RECORD")):
+    shutil.rmtree(libraries_folder / "bin")
+    for record in (
+        *libraries_folder.glob("*.dist-info/direct_url.json"),
+        *libraries_folder.glob("*/RECORD"),
+    ):
         record.unlink()
-    program = root / "usr/local/bin/qos-oracle"
-    program.parent.mkdir(parents=True)
-    program.write_text(_PROGRAM, "utf-8")
-    program.chmod(0o755)
+    program_path = root / "usr/local/bin/qos-oracle"
+    program_path.parent.mkdir(parents=True)
+    program_path.write_text(_PROGRAM, "utf-8")
+    program_path.chmod(0o755)
     for name in (HOME, "etc/qos-oracle"):
         (root / name).mkdir(parents=True)
     return write_tar(root, folder / "application.tar", epoch)
@@ -130,12 +133,12 @@ def build_devnet_layer(folder: Path, epoch: int) -> Path:
     It is installed where `qos-oracle devnet` looks for it.
     """
     anvil_path = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
-    binary = folder / "root" / anvil_path
-    link = folder / "root/usr/local/bin/anvil"
-    for path in (binary, link):
+    binary_path = folder / "root" / anvil_path
+    link_path = folder / "root/usr/local/bin/anvil"
+    for path in (binary_path, link_path):
         path.parent.mkdir(parents=True)
-    shutil.copy(ROOT / _ANVIL, binary)
-    link.symlink_to(f"/{anvil_path}")
+    shutil.copy(ROOT / _ANVIL, binary_path)
+    link_path.symlink_to(f"/{anvil_path}")
     return write_tar(folder / "root", folder / "devnet.tar", epoch)
 
 
@@ -172,27 +175,27 @@ def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
         TimeoutError: the devnet did not start.
     """
     root = folder / "root"
-    volume = folder / "volume"
-    for path in (root, volume):
+    volume_folder = folder / "volume"
+    for path in (root, volume_folder):
         path.mkdir(parents=True)
-    os.chown(volume, USER, USER)
+    os.chown(volume_folder, USER, USER)
     for layer in layers:
         with tarfile.open(layer) as archive:
             archive.extractall(root, filter="tar")
     (root / "dev").mkdir(exist_ok=True)
-    shutil.copy(ROOT / "config/example.toml", volume)
-    config = ("--config", f"/{HOME}/example.toml")
+    shutil.copy(ROOT / "config/example.toml", volume_folder)
+    config_option = ("--config", f"/{HOME}/example.toml")
     for arguments in (
         ("qos-oracle", "--version"),
         ("anvil", "--version"),
-        ("qos-oracle", "config", "check", "--offline", *config),
-        ("qos-oracle", "migrate", *config),
+        ("qos-oracle", "config", "check", "--offline", *config_option),
+        ("qos-oracle", "migrate", *config_option),
         ("qos-oracle", "gateway", "--help"),
     ):
-        _run_in_image(root, volume, *arguments)
-    with _run_devnet(root, volume) as config_file:
-        _run_in_image(root, volume, "qos-oracle", "run", "--once", "--config", config_file)
-        _run_in_image(root, volume, "qos-oracle", "nodes", "--config", config_file)
+        _run_in_image(root, volume_folder, *arguments)
+    with _run_devnet(root, volume_folder) as config_file:
+        _run_in_image(root, volume_folder, "qos-oracle", "run", "--once", "--config", config_file)
+        _run_in_image(root, volume_folder, "qos-oracle", "nodes", "--config", config_file)
 
 
 @contextmanager
@@ -203,8 +206,8 @@ def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
     """
     # Blocks are slow, because `run --once` ends when it reaches the head. On a slow machine, it
     # might never catch up with fast blocks.
-    options = ("--folder", f"/{HOME}/net", "--port", "0", "--block-seconds", "10")
-    command = _build_start_command(root, volume, "qos-oracle", "devnet", *options)
+    devnet_options = ("--folder", f"/{HOME}/net", "--port", "0", "--block-seconds", "10")
+    command = _build_start_command(root, volume, "qos-oracle", "devnet", *devnet_options)
     with subprocess.Popen(command, env=ENVIRONMENT) as process:  # noqa: S603 - our own command
         try:
             deadline = time.monotonic() + _DEVNET_SECONDS

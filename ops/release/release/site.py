@@ -18,8 +18,14 @@ def build_site(checkout: Path, folder: Path, version: str, epoch: int) -> Path:
         subprocess.CalledProcessError: a link is broken, or the build failed.
     """
     name = f"qos-oracle-docs-{version}"
-    site = folder / name / name
-    command = (str(ROOT / ".venv-docs/bin/mkdocs"), "build", "--quiet", "--site-dir", str(site))
+    site_folder = folder / name / name
+    command = (
+        str(ROOT / ".venv-docs/bin/mkdocs"),
+        "build",
+        "--quiet",
+        "--site-dir",
+        str(site_folder),
+    )
     environment = {
         **os.environ,
         "NO_MKDOCS_2_WARNING": "1",

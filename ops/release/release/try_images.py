@@ -75,10 +75,10 @@ def _extract_layers(archive_path: Path, folder: Path) -> list[Path]:
 
 
 def _verify_blob(folder: Path, digest: str) -> Path:
-    blob = folder / "blobs" / digest.replace(":", "/")
-    if f"sha256:{hash_file(blob)}" != digest:
-        raise SystemExit(f"{blob}: the hash of its bytes is not {digest}")
-    return blob
+    blob_path = folder / "blobs" / digest.replace(":", "/")
+    if f"sha256:{hash_file(blob_path)}" != digest:
+        raise SystemExit(f"{blob_path}: the hash of its bytes is not {digest}")
+    return blob_path
 
 
 def _read_json(path: Path) -> Any:  # noqa: ANN401  # JSON has no narrower type

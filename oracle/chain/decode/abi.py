@@ -150,8 +150,8 @@ def _parse_json_parameter(input_: dict[str, Any]) -> Parameter:
     if abi_type.startswith("tuple"):
         # A canonical signature spells out a tuple's components. All other types are already
         # canonical in the JSON.
-        component_types = ",".join(component.abi_type for component in components)
-        abi_type = f"({component_types}){abi_type.removeprefix('tuple')}"
+        component_types_text = ",".join(component.abi_type for component in components)
+        abi_type = f"({component_types_text}){abi_type.removeprefix('tuple')}"
     return Parameter(input_.get("name", ""), abi_type, bool(input_.get("indexed")), components)
 
 
@@ -221,16 +221,16 @@ def _parse_parameters(tokens: _TokenStream) -> tuple[Parameter, ...]:
 
 def _parse_parameter(tokens: _TokenStream) -> Parameter:
     abi_type, components = _parse_type(tokens)
-    name, indexed = "", False
+    name, is_indexed = "", False
     while re.match(r"[A-Za-z_$]", tokens.next):
         text = tokens.advance()
-        if text == "indexed" and not indexed:
-            indexed = True
+        if text == "indexed" and not is_indexed:
+            is_indexed = True
         elif text not in _IGNORED_KEYWORDS:
             if name:
                 raise ValueError(f"unexpected {text!r} after the name {name!r}")
             name = text
-    return Parameter(name, abi_type, indexed, components)
+    return Parameter(name, abi_type, is_indexed, components)
 
 
 def _parse_type(tokens: _TokenStream) -> tuple[str, tuple[Parameter, ...]]:

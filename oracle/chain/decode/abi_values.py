@@ -20,7 +20,8 @@ class MalformedError(ValueError):
     """
 
 
-# Takes the bytes and the offset of a value. Returns the value and the offset after it.
+# A function that reads the value at an offset of the bytes, and returns the value and the offset
+# after it.
 TailReader = Callable[[bytes, int], tuple[object, int]]
 
 

@@ -22,7 +22,7 @@ from oracle.chain.decode.abi_values import (
 # many offsets may point to the same data.
 MAX_DECODED_BYTES = 4 * 1024 * 1024
 
-# Decodes the bytes after the selector into the values, in order.
+# A function that decodes the bytes after the selector into the values, in order.
 ArgumentsDecoder = Callable[[bytes], tuple[Any, ...]]
 
 

@@ -16,7 +16,7 @@ from oracle.chain.decode.decoder_plan import Getter, Parts, build_decoder_plan
 from oracle.domain.blocks import Position
 from oracle.domain.logs import Call, Log
 
-# Decodes a log into the requested values, in the requested order.
+# A function that decodes a log into the requested values, in the requested order.
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
@@ -90,8 +90,8 @@ def build_struct_reader(
     return read_event
 
 
-# Builds an event from a log or call. The optional arguments are the parts of the log or call, if
-# it is already split, and the number of events already read from it.
+# A function that builds an event from a log or call. The optional arguments are the parts of the
+# log or call, if it is already split, and the number of events already read from it.
 RecordReader: TypeAlias = Callable[..., Any]
 
 # A mapping cannot fill these fields, because their values come from the log itself.

@@ -112,17 +112,17 @@ class FeedClient:
 
     def _fetch_page(self, after_id: int, page_size: int) -> list[FeedRow]:
         """Fetch one page of rows with ids above `after_id`."""
-        requested_rows = page_size
+        requested_row_count = page_size
         while True:
-            body = self._fetch_body(f"/v1/events?start={after_id}&limit={requested_rows}")
+            body = self._fetch_body(f"/v1/events?start={after_id}&limit={requested_row_count}")
             if body is not None:
                 return self._parse_rows(self._parse_response_data(body), after_id)
-            if requested_rows == 1:
+            if requested_row_count == 1:
                 raise FeedResponseError(
                     f"{self.name}: the row after id {after_id} exceeds the size limit of a "
                     "response; raise feed.max_response_mib"
                 )
-            requested_rows //= 2
+            requested_row_count //= 2
 
     def _fetch_response_data(self, path: str) -> object:
         body = self._fetch_body(path)

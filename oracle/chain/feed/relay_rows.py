@@ -62,7 +62,7 @@ _STATUS_BY_NUMBER: Mapping[int, LastStatus] = {
 }
 _RUNNING_STATUSES = (1, 2)
 _MAX_NESTING = 64
-# Matches a bracket outside of strings, or an entire string.
+# This pattern matches a bracket outside of strings, or an entire string.
 _BRACKET_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 _NODE_EVENT_TYPES: Mapping[str, type[Any]] = {

@@ -186,7 +186,9 @@ class WindowFetcher:
             header.block for header in headers if header.block.number in sampled_numbers
         ]
         set_log_timestamps(endpoint.name, logs, headers)
-        if sampled_blocks and self.query.range_omits_logs(endpoint, blocks, sampled_blocks, logs):
+        if sampled_blocks and self.query.omits_logs_of_range(
+            endpoint, blocks, sampled_blocks, logs
+        ):
             return self._fetch_linked_window(endpoint, _limit_request_to_header_batch(request))
         return VerifiedWindow(
             endpoint,

@@ -97,7 +97,7 @@ class LogQuery:
             splits_on_unknown_error=splits_on_unknown_error,
             max_timeouts=max_timeouts,
         )
-        return self._select_fuller_logs(endpoint, logs, logs_of_halves)
+        return self._select_more_complete_logs(endpoint, logs, logs_of_halves)
 
     def _fetch_logs_of_split_range(
         self,
@@ -180,7 +180,7 @@ class LogQuery:
             raise RpcError(endpoint.name, ErrorKind.INVALID, message)
         return logs
 
-    def range_omits_logs(
+    def omits_logs_of_range(
         self,
         endpoint: Endpoint,
         blocks: BlockRange,
@@ -286,9 +286,9 @@ class LogQuery:
             receipt_logs = self._fetch_logs_from_receipts(endpoint, block, _NO_REFUSAL)
         except RpcError:
             return logs
-        return self._select_fuller_logs(endpoint, logs, receipt_logs)
+        return self._select_more_complete_logs(endpoint, logs, receipt_logs)
 
-    def _select_fuller_logs(
+    def _select_more_complete_logs(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
         """Return the longer of two log lists from the same query."""
@@ -403,8 +403,8 @@ def set_log_timestamps(endpoint: str, logs: Iterable[Log], headers: Iterable[Ful
         if block is None:
             continue
         if log.block_hash != block.hash:
-            hashes = f"logs {log.block_hash}, header {block.hash}"
-            message = f"logs and header of block {log.block} have different hashes: {hashes}"
+            hashes_text = f"logs {log.block_hash}, header {block.hash}"
+            message = f"logs and header of block {log.block} have different hashes: {hashes_text}"
             raise RpcError(endpoint, ErrorKind.INVALID, message)
         if log.time not in {UNKNOWN_TIME, block.time}:
             log_time = "no time" if log.time == NO_TIME else log.time

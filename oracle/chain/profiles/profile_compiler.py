@@ -144,7 +144,8 @@ def _check_enum_fits_argument(enum: EnumMapping, field_name: str, typed_value: T
 
 _RowSplitter: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
-# Builds a mapping's event (or None), and the conditions of the mapping.
+# The function that builds a mapping's event (or None if the mapping has no event), and the
+# conditions of the mapping.
 _MappingReader: TypeAlias = tuple[RecordReader | None, Sequence[_Condition]]
 # The block number is the last part of a split log.
 _get_block_number: Getter = itemgetter(-1)

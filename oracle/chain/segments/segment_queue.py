@@ -222,8 +222,8 @@ class SegmentQueue:
             return None
         if not self._is_logged:
             self._is_logged = True
-            workers = self.workers.executor.worker_count
-            get_logger().info("segment_workers_started", workers=workers)
+            worker_count = self.workers.executor.worker_count
+            get_logger().info("segment_workers_started", workers=worker_count)
         answer_future = self.workers.executor.submit(request)
         return PendingRange(
             pending_range.blocks,

@@ -148,21 +148,21 @@ class SegmentPreparer:
         """
         started_at = time.monotonic()
         counters_before = snapshot_counters()
-        calls_before = 0 if self._pool is None else self._pool.count_spent_calls()
+        call_count_before = 0 if self._pool is None else self._pool.count_spent_calls()
         try:
             if request.plan != self._plan_id:
                 raise RefusedSegmentError("the request belongs to another plan")  # noqa: TRY301
             window = self._fetch_window(request)
             decoded_events = self._reader.decode_rows(window.logs, window.calls)
             observations = self._collect_observations(
-                request, compute_counter_increases(counters_before), calls_before, started_at
+                request, compute_counter_increases(counters_before), call_count_before, started_at
             )
             return encode_answer(build_segment(request, window, decoded_events, observations))
         except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
             observations = self._collect_observations(
                 request,
                 compute_counter_increases(counters_before, is_refused=True),
-                calls_before,
+                call_count_before,
                 started_at,
             )
             # After an error all state is dropped; the writer keeps track of failures.
@@ -239,13 +239,13 @@ class SegmentPreparer:
         started_at: float,
     ) -> WorkerObservations:
         pool = self._pool
-        calls = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
+        call_count = 0 if pool is None else max(0, pool.count_spent_calls() - calls_before)
         highest_block = (
             -1 if pool is None else pool.endpoint_list.get(request.endpoint).highest_block
         )
         seconds = time.monotonic() - started_at
         return WorkerObservations(
-            calls, counters, self._store.learned_facts, highest_block, seconds
+            call_count, counters, self._store.learned_facts, highest_block, seconds
         )
 
 

@@ -135,8 +135,8 @@ def are_logs_complete(
     return log_position == len(logs)
 
 
-# Fetches a block's logs from an endpoint other than the named one, or returns None if there is no
-# other.
+# A function that fetches a block's logs from another endpoint than the named one, or returns None
+# if there is no other.
 OtherLogFetch = Callable[[str, FullHeader], list[Log] | None]
 
 

@@ -28,7 +28,7 @@ _SCAN_BATCH, _FULL_SCAN_BATCH = 100, 40
 # The number of older ranges to sample if the newest blocks yield too few samples.
 _OLDER_RANGES = 4
 
-# Maps each feature of a block to True if the feature is valid.
+# For each feature of a block, True if the feature is valid.
 FeatureValidity = dict[HeaderFeature, bool]
 # These errors mean that an endpoint lacks (old) receipts, so sampling does not wait for it.
 _NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
@@ -39,9 +39,11 @@ class HeaderSampler:
     """Samples block headers for one `Calibration`."""
 
     calibration: Calibration
-    # Yields all endpoints except the named one, each after it has proven its chain.
+    # A function that yields all endpoints except the named one, each after it has proven its
+    # chain.
     iterate_others: Callable[[str], Iterable[Endpoint]]
-    # Returns the providers other than the endpoint's own; all of them must be queried.
+    # A function that returns the providers other than the endpoint's own. All of them must be
+    # queried.
     find_other_providers: Callable[[Endpoint], Collection[str]]
     # This is called with an endpoint that gave a wrong answer and the name of the failed check.
     report_endpoint: Callable[[Endpoint, str], None]

@@ -19,7 +19,7 @@ from oracle.rpc.rpc_errors import RpcError
 # Number of times that each log content occurs. A log content consists of the fields that the
 # receipts root commits to.
 LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
-# Fetches one block from an endpoint and returns whether it was fully proven.
+# A function that fetches one block from an endpoint, and returns whether it was fully proven.
 ProvabilityCheck = Callable[[Endpoint, int], bool]
 
 
@@ -54,8 +54,10 @@ class MisbehaviourDetector:
         """
         invented_count = count_invented_logs(served_logs, true_logs)
         if invented_count:
-            blocks = f"blocks {served_logs[0].block} to {served_logs[-1].block}"
-            message = f"returned {invented_count} logs of {blocks} that are not in the receipts"
+            blocks_text = f"blocks {served_logs[0].block} to {served_logs[-1].block}"
+            message = (
+                f"returned {invented_count} logs of {blocks_text} that are not in the receipts"
+            )
             self.endpoints.endpoint_list.mark_proven_wrong(endpoint.name, message)
 
     def recheck_contradictions(

@@ -36,12 +36,13 @@ class RpcCosts:
 
     @override
     def __str__(self) -> str:
-        proofs = f"{self.proof} more" if self.proof else "none more"
+        proof_calls_text = f"{self.proof} more" if self.proof else "none more"
         if self.by_transaction and self.proof:
-            proofs = f"{proofs} and one for each of its transactions"
+            proof_calls_text = f"{proof_calls_text} and one for each of its transactions"
         return (
-            f"{self.empty_block} calls for an empty block at the head, {proofs} for a block with "
-            f"logs or watched calls, {self.history} for 1,000 blocks of history without any"
+            f"{self.empty_block} calls for an empty block at the head, {proof_calls_text} for a "
+            f"block with logs or watched calls, {self.history} for 1,000 blocks of history "
+            "without any"
         )
 
 

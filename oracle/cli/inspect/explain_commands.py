@@ -198,11 +198,11 @@ def _describe_qos_interval(explanation: Explanation) -> str | None:
 
 
 def _render_footer(explanation: Explanation) -> Iterator[str]:
-    rules = f"{explanation.rules.name} version {explanation.rules.version}"
+    rules_title = f"{explanation.rules.name} version {explanation.rules.version}"
     yield f"node {explanation.node.address}, {explanation.node_scores.status.replace('_', ' ')}"
     yield (
         f"as of block {explanation.as_of.number}, {format_block_time(explanation.as_of.time)}; "
-        f"rules {rules}"
+        f"rules {rules_title}"
     )
     yield render_on_chain_score_line(explanation, explanation.on_chain_lane)
     if any(is_feed_position(entry.at) for entry in explanation.scores):

@@ -38,8 +38,8 @@ def render_full_explanation(explanation: Explanation, token: Token) -> Iterator[
     """
     yield f"node {explanation.node.address}"
     as_of_time = format_block_time(explanation.as_of.time)
-    rules = f"{explanation.rules.name} version {explanation.rules.version}"
-    yield f"as of block {explanation.as_of.number}, {as_of_time}; rules {rules}"
+    rules_title = f"{explanation.rules.name} version {explanation.rules.version}"
+    yield f"as of block {explanation.as_of.number}, {as_of_time}; rules {rules_title}"
     yield f"status {explanation.node_scores.status.replace('_', ' ')}"
     yield ""
     if explanation.rules.legacy is None:
@@ -100,10 +100,10 @@ def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
     )
     if entry.rank is not None:
         return f"rank {entry.rank} of {finish_times}"
-    elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
+    elapsed_text = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
     derived_note = ", membership derived" if entry.is_derived else ""
     rejection_note = _format_rejection_note(explanation, entry)
-    return f"no rank, {elapsed}{derived_note}{rejection_note}; the others: {finish_times}"
+    return f"no rank, {elapsed_text}{derived_note}{rejection_note}; the others: {finish_times}"
 
 
 def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
@@ -131,8 +131,9 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
     if node.base == UNIT:
         yield f"Reliability = {reliability_text}"
         return
-    seconds = max(0, explanation.as_of.time - node.since)
-    yield f"Reliability {_format_recovery_formula(node.base, seconds, rules)} = {reliability_text}"
+    seconds_since_change = max(0, explanation.as_of.time - node.since)
+    recovery = _format_recovery_formula(node.base, seconds_since_change, rules)
+    yield f"Reliability {recovery} = {reliability_text}"
 
 
 def _pair_changes_with_previous(

@@ -81,5 +81,7 @@ def export_parquet(
     elif answer.rows is None:
         typer.echo(f"dry run, nothing written: blocks {answer.first} to {answer.last} in {path}")
     else:
-        rows = ", ".join(f"{row_count} {table}" for table, row_count in answer.rows.items())
-        typer.echo(f"blocks {answer.first} to {answer.last} in {path}: {rows}")
+        row_counts_text = ", ".join(
+            f"{row_count} {table}" for table, row_count in answer.rows.items()
+        )
+        typer.echo(f"blocks {answer.first} to {answer.last} in {path}: {row_counts_text}")

@@ -240,10 +240,10 @@ def preview_rules(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
 
 def _print_rules_preview(view: RulesPreviewView) -> None:
     earliest_time = None if view.ready_at is None else format_block_time(view.ready_at)
-    origin = (
+    origin_text = (
         "shadow set, not announced" if earliest_time is None else f"not before {earliest_time}"
     )
-    typer.echo(f"{view.rules} ({origin}), final blocks up to {view.block}")
+    typer.echo(f"{view.rules} ({origin_text}), final blocks up to {view.block}")
     typer.echo(
         f"  {view.members} members: {view.rising} rise, {view.falling} fall; kickouts: "
         f"{view.kickouts_beginning} begin to be due, {view.kickouts_ending} end"

@@ -186,10 +186,10 @@ def _read_chain_view(
     records: Records, chain: ChainSource, folded_block: BlockView | None
 ) -> ChainView:
     block_number = None if folded_block is None else folded_block.number
-    hot_set = records.config.hot_set.address
+    hot_set_address = records.config.hot_set.address
 
     def measure_hot_set(pool_view: PoolView, block: BlockRef) -> HotSetLag | None:
-        contract = WordsContract(pool_view, Address(hot_set or ""))
+        contract = WordsContract(pool_view, Address(hot_set_address or ""))
         return measure_hot_set_lag(records.store, LeafCache(), contract, block)
 
     with reopen_endpoints(records.config, chain) as endpoints:
@@ -197,7 +197,7 @@ def _read_chain_view(
             endpoints,
             records.config.oracle.address,
             block_number,
-            None if hot_set is None else measure_hot_set,
+            None if hot_set_address is None else measure_hot_set,
         )
 
 

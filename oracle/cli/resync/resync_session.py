@@ -139,8 +139,8 @@ def describe_rebuild(answer: RebuildAnswer) -> str:
     state_text = "state unchanged" if answer.same_state else "state DIFFERENT from before"
     report_text = f"{answer.reports} reports compared"
     if answer.differing_periods:
-        periods = ", ".join(str(period) for period in answer.differing_periods)
-        report_text += f", DIFFERENT in periods {periods}"
+        periods_text = ", ".join(str(period) for period in answer.differing_periods)
+        report_text += f", DIFFERENT in periods {periods_text}"
     return f"folded {answer.logs} logs up to block {answer.block}: {state_text}; {report_text}"
 
 

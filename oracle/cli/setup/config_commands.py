@@ -229,17 +229,17 @@ def _check_dispatch(
     )
     if dispatcher is None:
         return f"{policy}; no key: nodes are drawn, but no task is started"
-    sender = dispatcher.address
+    sender_address = dispatcher.address
     if "chain" in findings.facts:
         pool_view = open_dispatch_account(config, open_endpoints(), open_key).pool_view
-        if fetch_balance(pool_view, sender) == 0:
+        if fetch_balance(pool_view, sender_address) == 0:
             findings.warnings.append(
-                f"the dispatcher {sender} has no ether: nothing can be started"
+                f"the dispatcher {sender_address} has no ether: nothing can be started"
             )
     results_note = (
         "" if open_results_folder(config) is None else f", results from {section.results_folder}"
     )
-    return f"{policy}, dispatcher {sender}{results_note}"
+    return f"{policy}, dispatcher {sender_address}{results_note}"
 
 
 def _check_task_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:

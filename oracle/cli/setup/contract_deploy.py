@@ -187,11 +187,11 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     replaced_oracle = get_oracle_address(loaded_config) if replace_oracle else None
     if replaced_oracle is not None:
         oracle_setup = replace(oracle_setup, expelled=_load_expelled_nodes(loaded_config))
-    publisher = _open_deployment_account(loaded_config)
+    deployment_account = _open_deployment_account(loaded_config)
     try:
         plan = DeployPlan(
             loaded_config,
-            publisher,
+            deployment_account,
             payer,
             oracle_setup,
             None if dev else admin_delay,
@@ -202,7 +202,7 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
         )
         plan.run(yes=yes, dry_run=dry_run, as_json=as_json)
     finally:
-        publisher.pool.close()
+        deployment_account.pool.close()
 
 
 def _resolve_signers(open_key: OpenKey, signers_text: str) -> tuple[Address, ...]:

@@ -172,16 +172,16 @@ class DeployPlan:
             typer.echo(line, err=True)
 
     def _predict_addresses(self) -> _PredictedAddresses:
-        sender = self.payer.address
-        nonce = fetch_transaction_count(self.publisher.pool_view, sender, "pending")
+        sender_address = self.payer.address
+        nonce = fetch_transaction_count(self.publisher.pool_view, sender_address, "pending")
         nonces = itertools.count(nonce)
 
         def predict_next_address(*, is_deployed: bool) -> Address | None:
-            return compute_contract_address(sender, next(nonces)) if is_deployed else None
+            return compute_contract_address(sender_address, next(nonces)) if is_deployed else None
 
         return _PredictedAddresses(
             timelock=predict_next_address(is_deployed=self.timelock_delay is not None),
-            oracle=compute_contract_address(sender, next(nonces)),
+            oracle=compute_contract_address(sender_address, next(nonces)),
             adapter=predict_next_address(is_deployed=self.adapter is not None),
             words_contract=predict_next_address(is_deployed=self.words_setup is not None),
             objections=predict_next_address(is_deployed=self.with_objections),
@@ -334,11 +334,11 @@ class DeployPlan:
             owner, delay = self.setup.admin, self.timelock_delay
             # The vetoer itself does not become a canceller. Otherwise, a stolen vetoer key could
             # cancel operations forever, even after the vetoer was replaced.
-            grant = build_grant_canceller_call(addresses.timelock, addresses.oracle)
+            grant_call = build_grant_canceller_call(addresses.timelock, addresses.oracle)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
-                f"{addresses.timelock} {grant.encode_schedule_call(delay)}, and anyone sends "
-                f"{grant.encode_execute_call()} after {delay} s"
+                f"{addresses.timelock} {grant_call.encode_schedule_call(delay)}, and anyone sends "
+                f"{grant_call.encode_execute_call()} after {delay} s"
             )
         if self.replaced is not None:
             steps.append(
@@ -365,11 +365,11 @@ class DeployPlan:
 
 
 def _check_deployment_cost(config: Config, deployment: DeploymentPlan) -> None:
-    limit = config.limits.max_cost_per_transaction_wei
-    if deployment.max_cost > limit:
+    max_cost_wei = config.limits.max_cost_per_transaction_wei
+    if deployment.max_cost > max_cost_wei:
         raise InputError(
             f"the deployment may cost {deployment.max_cost} wei, above "
-            f"limits.max_cost_per_transaction_wei {limit}"
+            f"limits.max_cost_per_transaction_wei {max_cost_wei}"
         )
     check_deployer_balance(deployment)
 

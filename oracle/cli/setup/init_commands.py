@@ -449,8 +449,8 @@ def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
     text = find_shipped_path(_PRESET_FILES[network]).read_text("utf-8")
     text = _DATABASE.sub(lambda _: f"url = {json.dumps(database)}", text, count=1)
     if endpoints:
-        urls = ", ".join(map(json.dumps, endpoints))
-        text = _ENDPOINTS.sub(lambda _: f"endpoints = [{urls}]", text, count=1)
+        urls_text = ", ".join(map(json.dumps, endpoints))
+        text = _ENDPOINTS.sub(lambda _: f"endpoints = [{urls_text}]", text, count=1)
     return text
 
 

@@ -37,27 +37,30 @@ _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
 
 def format_profile(profile: Profile) -> str:
     """Describe a profile, its options, and which events it emits or lacks."""
-    options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in profile.options.items())
+    options_text = ", ".join(
+        f"{name} = {json.dumps(value)}" for name, value in profile.options.items()
+    )
     emitted_types = {
         *profile.event_types,
         *(_EQUIVALENT_EVENTS[kind] for kind in profile.event_types if kind in _EQUIVALENT_EVENTS),
     }
     emitted_names = sorted(NAME_BY_TYPE[kind] for kind in profile.event_types)
     missing_names = sorted(NAME_BY_TYPE[kind] for kind in NAME_BY_TYPE.keys() - emitted_types)
-    source = "logs and calls (full blocks)" if profile.reads_calls else "logs only"
+    source_text = "logs and calls (full blocks)" if profile.reads_calls else "logs only"
     if len(missing_names) < len(emitted_names):
-        events = (
+        emitted_events_text = (
             f"emits all events except {', '.join(missing_names)}"
             if missing_names
             else "emits all events"
         )
     else:
-        events = f"emits only {', '.join(emitted_names) or 'no events'}"
-    identity = (
+        emitted_events_text = f"emits only {', '.join(emitted_names) or 'no events'}"
+    identity_text = (
         f"{profile.name} {shorten_hash(profile.identity.removeprefix(profile.name).strip())}"
     )
     return (
-        f"{identity}, from {profile.origin}; {options or 'no options'}; reads {source}; {events}"
+        f"{identity_text}, from {profile.origin}; {options_text or 'no options'}; "
+        f"reads {source_text}; {emitted_events_text}"
     )
 
 
@@ -78,11 +81,11 @@ def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> st
     """
     if TaskStarted not in profile.event_types and not has_feed:
         return "no scores: the profile emits no task events; a [feed] would have to supply them"
-    scores = "scores, from a feed without proofs" if has_feed else "scores"
+    scores_text = "scores, from a feed without proofs" if has_feed else "scores"
     starts_text = "task starts" if TASK_NETWORK_CONTRACT in profile.contracts else "no task starts"
     hold_note = "; every kickout is held for an operator" if profile.holds_kickouts else ""
-    kickouts = _describe_kickout_support(find_default_kick_target(profile.name))
-    return f"{scores}; {kickouts}{hold_note}; {starts_text}"
+    kickouts_text = _describe_kickout_support(find_default_kick_target(profile.name))
+    return f"{scores_text}; {kickouts_text}{hold_note}; {starts_text}"
 
 
 def _describe_kickout_support(target: KickTarget | None) -> str:

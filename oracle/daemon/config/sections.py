@@ -252,11 +252,11 @@ class ReportersSection(Section):
             return None
         from oracle.rpc.transport import HttpAccess  # noqa: PLC0415  no setting opens connections
 
-        certificate = None
+        certificate_and_key = None
         if self.certificate is not None and self.certificate_key is not None:
-            certificate = (str(self.certificate), str(self.certificate_key))
+            certificate_and_key = (str(self.certificate), str(self.certificate_key))
         ca_file = None if self.ca_file is None else str(self.ca_file)
-        return HttpAccess(certificate=certificate, ca_file=ca_file)
+        return HttpAccess(certificate=certificate_and_key, ca_file=ca_file)
 
     @property
     def head_start_seconds(self) -> int:

@@ -259,8 +259,8 @@ class ContractState:
 
     def _strike_rounds(self, event: RoundsStruck) -> None:
         if self.head is not None and event.last != self.head.round:
-            strike = f"the strike of rounds {event.first} to {event.last}"
-            raise _build_round_gap_error(strike, event.at.block, self.head.round)
+            strike_text = f"the strike of rounds {event.first} to {event.last}"
+            raise _build_round_gap_error(strike_text, event.at.block, self.head.round)
         self._strike_roots(event)
         self._changes.strikes.append(event)
 

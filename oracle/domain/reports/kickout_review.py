@@ -44,7 +44,7 @@ class KickoutReview(NamedTuple):
     has_dead_letter: bool
 
 
-# Reviews the kickout of a node whose kickout is due.
+# A function that reviews the kickout of a node whose kickout is due.
 KickoutReviewer = Callable[[Node], KickoutReview]
 
 

@@ -189,7 +189,7 @@ class NodeKick:
             self.state in EXPELLED_STATES and expulsion is not None and time < expulsion.expires_at
         )
 
-    def is_spared(self, due_since: int) -> bool:
+    def is_safe_from_accusation(self, due_since: int) -> bool:
         """Return whether the kickout due since `due_since` can no longer lead to an accusation."""
         return due_since <= self.spared_until
 

@@ -21,8 +21,8 @@ from oracle.domain.reports.lanes import (
     HIGHEST_SCORE,
 )
 
-# Returns the Keccak-256 hash (32 bytes). Callers pass the function in, because the domain imports
-# no libraries.
+# A function that returns the Keccak-256 hash (32 bytes). Callers pass the function in, because the
+# domain imports no libraries.
 Keccak = Callable[[bytes], bytes]
 
 HASH_BYTES = 32

@@ -24,7 +24,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# Returns the nodes that exist at these addresses.
+# A function that returns the nodes that exist at these addresses.
 NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 

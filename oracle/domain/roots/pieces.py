@@ -135,9 +135,9 @@ class PieceEdits:
         sorted_seats = sorted(seats)
         position = 0
         while position < len(sorted_seats):
-            piece = sorted_seats[position] // PIECE_LEAVES
-            self.dropped_pieces.add(piece)
-            position = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=position)
+            piece_index = sorted_seats[position] // PIECE_LEAVES
+            self.dropped_pieces.add(piece_index)
+            position = bisect_left(sorted_seats, PIECE_LEAVES * (piece_index + 1), lo=position)
 
     def _drop_leaves_beyond_limit(self, leaves: bytes, max_kept_seats: int) -> bytes:
         """Return the leaves below the seat limit, and drop all others.
@@ -180,12 +180,12 @@ class PieceEdits:
         self.discard()
         edit_by_piece: dict[int, PieceEdit] = {}
         for position, seat in enumerate(seats):
-            piece = seat // PIECE_LEAVES
-            if piece in dropped_pieces:
+            piece_index = seat // PIECE_LEAVES
+            if piece_index in dropped_pieces:
                 continue
-            edit = edit_by_piece.get(piece)
+            edit = edit_by_piece.get(piece_index)
             if edit is None:
-                edit = edit_by_piece[piece] = PieceEdit(leaves)
+                edit = edit_by_piece[piece_index] = PieceEdit(leaves)
             edit.add(seat % PIECE_LEAVES, position)
         return edit_by_piece
 

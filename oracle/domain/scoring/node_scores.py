@@ -298,9 +298,9 @@ def _compute_healing_seconds(base_reliability: int, rules: Rules) -> int:
     """
     low, high = 0, _FOREVER
     while low < high:
-        middle = (low + high) // 2
-        if heal_reliability(base_reliability, 0, middle, rules) < rules.exclude_exit:
-            low = middle + 1
+        middle_seconds = (low + high) // 2
+        if heal_reliability(base_reliability, 0, middle_seconds, rules) < rules.exclude_exit:
+            low = middle_seconds + 1
         else:
-            high = middle
+            high = middle_seconds
     return low

@@ -185,12 +185,12 @@ def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult |
             blocks were rewound or folded again before its response.
     """
     chain, store, folder = context.chain, context.store, context.folder
-    usable_witnesses = chain.count_usable_witnesses()
-    metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
+    usable_witness_count = chain.count_usable_witnesses()
+    metrics.AUDIT_POSSIBLE.set(usable_witness_count > 1)
     if not auditor.has_pending_request:
         with store.read_transaction() as uow:
-            target = _find_suspect_target(uow, folder, auditor) if usable_witnesses else None
-            if target is None and usable_witnesses > 1:
+            target = _find_suspect_target(uow, folder, auditor) if usable_witness_count else None
+            if target is None and usable_witness_count > 1:
                 target = _find_next_audit_target(uow, folder, auditor)
             rewrite_count = uow.bookmarks.get_rewrite_count()
         if target is None:

@@ -97,15 +97,15 @@ def reverify_blocks(
         TransientError: the chain is reorganising, or does not respond.
         FatalError: a final block differs between the chain and the database.
     """
-    run = _ReverifyRun(context, blocks, level, endpoint)
-    progress, resumed_at = run.load_progress()
-    for window in run.read_windows(progress):
-        run.record_window(window, progress)
-    difference, unequal_windows = run.recheck_unequal_windows(progress)
+    reverify_run = _ReverifyRun(context, blocks, level, endpoint)
+    progress, resumed_at = reverify_run.load_progress()
+    for window in reverify_run.read_windows(progress):
+        reverify_run.record_window(window, progress)
+    difference, unequal_windows = reverify_run.recheck_unequal_windows(progress)
     rebuild_result, unrepaired_count = None, difference.row_count
     if repair and difference:
-        rebuild_result, unrepaired_count = run.repair_rows(difference, unequal_windows)
-    run.finish(progress.endpoints, is_equal=unrepaired_count == 0)
+        rebuild_result, unrepaired_count = reverify_run.repair_rows(difference, unequal_windows)
+    reverify_run.finish(progress.endpoints, is_equal=unrepaired_count == 0)
     return VerifyResult(
         blocks,
         VerificationLevel(progress.reached),

@@ -64,11 +64,11 @@ def describe_unproven_history(
     advice = (
         "wait for the audit" if has_second_endpoint else "add a second one to [chain] endpoints"
     )
-    unsupported_features = ", ".join(shortfall.unsupported_features)
+    unsupported_features_text = ", ".join(shortfall.unsupported_features)
     return (
         f"data of {format_block_count(unaudited_blocks)} is unproven and rests on a single "
         "endpoint, because "
-        f"{explanation} and the chain's headers ({unsupported_features}) do not "
+        f"{explanation} and the chain's headers ({unsupported_features_text}) do not "
         f'allow the proof that verify.history = "{shortfall.wanted_level.name.lower()}" '
         f"requires; {advice}, or lower the requirement with "
         f'verify.history = "{shortfall.reachable_level.name.lower()}"'
@@ -103,8 +103,8 @@ class Dispute(msgspec.Struct, frozen=True):
     def message(self) -> str:
         """A description of the dispute and of how to end it."""
         first, last = min(self.blocks), max(self.blocks)
-        rows = sum(block.rows for block in self.blocks.values())
-        subject = f"{rows} rows" if rows else "the block hash"
+        row_count = sum(block.rows for block in self.blocks.values())
+        subject = f"{row_count} rows" if row_count else "the block hash"
         return (
             f"blocks {first} to {last} are unproven: {self.giver} and {self.auditor} "
             f"differ about {subject}, and no proof shows which is right; to accept the "

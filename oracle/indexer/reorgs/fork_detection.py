@@ -298,12 +298,12 @@ def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int
         cursor = uow.cursor.get()
     if cursor is None or cursor.final_number is None or cursor.final_hash is None:
         return {}
-    final_block = cursor.final_number, cursor.final_hash
+    final_number_and_hash = cursor.final_number, cursor.final_hash
     hash_by_endpoint = fetch_hashes_by_endpoint(fork_context.chain, cursor.final_number)
     if cursor.final_hash not in hash_by_endpoint.values():
         return {}
     return {
-        endpoint: final_block
+        endpoint: final_number_and_hash
         for endpoint, shown_hash in hash_by_endpoint.items()
         if shown_hash != cursor.final_hash
     }

@@ -150,12 +150,12 @@ def rewind_to_block(
             f"{block_number}; choose block {block_number + 1}, or start with an empty database"
         )
     check_index_matches_chain(chain, store, block)
-    by_rebuild = journal_start is None or journal_start > block_number
+    needs_rebuild = journal_start is None or journal_start > block_number
     with folder.keep_cached_rows_if_current(None), rebuild_options.transaction(store) as uow:
-        if not by_rebuild:
+        if not needs_rebuild:
             uow.undo.rollback_to(block_number)
-        rewind_result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
-        if by_rebuild:
+        rewind_result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=needs_rebuild)
+        if needs_rebuild:
             snapshot = refold_from_snapshot(uow, folder, block_number, rebuild_options)
             rewind_result = replace(rewind_result, snapshot=snapshot)
             if snapshot is None:
@@ -490,8 +490,11 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
         if cursor.final_number is not None and cursor.final_hash is not None:
             # During a backfill, the final block may be above the cursor.
             candidate_blocks.append((cursor.final_number, cursor.final_hash))
-    rows = uow.logs.find_lowest_block_from(number), uow.calls.find_lowest_block_from(number)
-    candidate_blocks += [row for row in rows if row is not None]
+    log_and_call_blocks = (
+        uow.logs.find_lowest_block_from(number),
+        uow.calls.find_lowest_block_from(number),
+    )
+    candidate_blocks += [row for row in log_and_call_blocks if row is not None]
     return min(
         ((height, block_hash) for height, block_hash in candidate_blocks if height >= number),
         default=None,
@@ -505,6 +508,9 @@ def _find_block_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
     """
     header = uow.blocks.find_highest_up_to(number)
     candidate_blocks = [] if header is None else [(header.number, header.hash)]
-    rows = uow.logs.find_highest_block_up_to(number), uow.calls.find_highest_block_up_to(number)
-    candidate_blocks += [row for row in rows if row is not None]
+    log_and_call_blocks = (
+        uow.logs.find_highest_block_up_to(number),
+        uow.calls.find_highest_block_up_to(number),
+    )
+    candidate_blocks += [row for row in log_and_call_blocks if row is not None]
     return max(candidate_blocks, default=None)

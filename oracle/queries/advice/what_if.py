@@ -225,8 +225,8 @@ def _build_cached_replay(
     def find_order(elapsed: int) -> tuple[int, int]:
         return bisect_left(other_times, elapsed), bisect_right(other_times, elapsed)
 
-    stored_result = scored_task.entry.score, scored_task.fee_share or 0
-    result_by_order = {find_order(scored_task.member.elapsed or 0): stored_result}
+    stored_score_and_fee = scored_task.entry.score, scored_task.fee_share or 0
+    result_by_order = {find_order(scored_task.member.elapsed or 0): stored_score_and_fee}
 
     def rank_again(elapsed: int) -> tuple[int, int]:
         order = find_order(elapsed)

@@ -119,7 +119,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
         node.stake, ranking.get_draw_weights(weighting).largest_stake
     )
     draw_chances = list(iter_draw_chances(snapshot, record, weighting, stake_score))
-    fees_expected = sum(
+    expected_fees = sum(
         row.fee * chance for row, (_, chance) in zip(recent_draws, draw_chances, strict=True)
     )
     received_draws = [row for row in recent_draws if row.draw.node == node.address]
@@ -137,7 +137,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
         expected=sum(chance for _, chance in draw_chances),
         fees=sum(row.fee for row in recent_draws),
         fees_received=sum(row.fee for row in received_draws),
-        fees_expected=fees_expected // UNIT,
+        fees_expected=expected_fees // UNIT,
         stake_score=stake_score,
         qos=qos,
         weight=None if qos is None else compute_weight(UNIT, stake_score, qos, weighting),
@@ -305,14 +305,14 @@ class _PastNode:
 
         Only models that count for the draw's weights are returned.
         """
-        misfit = self._result_by_requirement.get(requirement)
-        if misfit is None:
+        reason_and_lacked_models = self._result_by_requirement.get(requirement)
+        if reason_and_lacked_models is None:
             models = self._weighting.select_counted_models(requirement.models)
             has_models = models.issubset(self._node.models)
             reason = find_misfit_reason(self._node, requirement)
-            misfit = reason, frozenset() if has_models else models
-            self._result_by_requirement[requirement] = misfit
-        return misfit
+            reason_and_lacked_models = reason, frozenset() if has_models else models
+            self._result_by_requirement[requirement] = reason_and_lacked_models
+        return reason_and_lacked_models
 
 
 def _iter_span_slices(points: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:

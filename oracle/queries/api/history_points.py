@@ -301,13 +301,13 @@ class TrendCache:
             node.address: node for node in nodes if node.address not in cached_trends
         }
         max_steps = self._rules.pool_size + MAX_TREND_POINTS
-        steps = (
+        points_by_node = (
             uow.activity.get_trend_points_by_node(uncached_nodes, max_steps)
             if uncached_nodes
             else {}
         )
         computed_trends = {
-            address: compute_qos_trend(steps.get(address, []), node, self._rules)
+            address: compute_qos_trend(points_by_node.get(address, []), node, self._rules)
             for address, node in uncached_nodes.items()
         }
         with self._lock:

@@ -208,9 +208,9 @@ def get_first_event_time(
 ) -> int:
     """Return the time of a node's first stored event, or `default_time` if that is earlier."""
     first_score_time = uow.scores.find_first_score_time(address)
-    first_times = [change.time for change in changes[:1]]
-    first_times += [] if first_score_time is None else [first_score_time]
-    return min([*first_times, default_time])
+    first_change_times = [change.time for change in changes[:1]]
+    first_change_times += [] if first_score_time is None else [first_score_time]
+    return min([*first_change_times, default_time])
 
 
 def load_node_record(

@@ -212,7 +212,7 @@ def _find_kickout_obstacle(snapshot: ApiSnapshot, node: Node, kick: NodeKick | N
     The result is None if the contract would accept the proposal.
     """
     due_since = node.kickout_due_time
-    if kick is not None and due_since is not None and kick.is_spared(due_since):
+    if kick is not None and due_since is not None and kick.is_safe_from_accusation(due_since):
         return "the vetoer cancelled this kickout, or the node was readmitted since"
     if kick is not None and kick.allowed == due_since:
         return None

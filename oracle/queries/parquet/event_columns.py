@@ -48,8 +48,11 @@ _COLUMNS_BY_TYPE = {
 def build_event_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     """Convert events to rows of the table `events`, in the given order."""
     blocks, txs, logs, sub_indexes = zip(*(event.at for event in events), strict=True)
-    times = ([event.time for event in events], [event.time_ms for event in events])
-    position_columns = (blocks, txs, logs, sub_indexes, *times)
+    times_and_milliseconds = (
+        [event.time for event in events],
+        [event.time_ms for event in events],
+    )
+    position_columns = (blocks, txs, logs, sub_indexes, *times_and_milliseconds)
     values_by_column: dict[str, list[Any]] = {
         name: [None] * len(events) for name in _FIELD_COLUMNS
     }

@@ -194,8 +194,8 @@ def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     start_ids = collect_start_row_ids(rows)
     # All rows are decoded as one span. The result is the same as with several spans, because the
     # decoder always looks at the rows around a row.
-    span = FeedSpan(rows, rows, score_by_task, start_ids)
-    events = RelayReader().decode_span(span) if rows else []
+    feed_span = FeedSpan(rows, rows, score_by_task, start_ids)
+    events = RelayReader().decode_span(feed_span) if rows else []
     readable_rows = [row for row in rows if find_unreadable_reason(row) is None]
     return events, {
         row.id for row in find_validation_groups(readable_rows, score_by_task).ambiguous

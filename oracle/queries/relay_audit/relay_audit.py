@@ -246,20 +246,20 @@ def _judge_by_polls(
     comparisons: Sequence[_PollComparison],
 ) -> _JudgedNode | None:
     """Judge a node by each poll in order, until a difference is found."""
-    agreed_row, judged_node = 0, None
+    agreed_row, audit_and_node = 0, None
     for comparison in comparisons:
         derived_node = comparison.derived.nodes.get(node.address)
         factors = None if derived_node is None else derive_factors(comparison, derived_node)
         if derived_node is None or factors is None:
             continue
         node_audit = _compare_node(derived_node, factors, comparison, agreed_row)
-        judged_node = node_audit, derived_node
+        audit_and_node = node_audit, derived_node
         if node_audit.verdict is Verdict.DIFFERS:
             break
         agreed_row = (
             comparison.poll.last_id_before if node_audit.verdict is Verdict.AGREES else agreed_row
         )
-    return judged_node
+    return audit_and_node
 
 
 def _build_unproven_audit(node: DerivedNode) -> NodeAudit:

@@ -120,9 +120,9 @@ class RelayWatch:
         Raises:
             InputError: the URL is invalid.
         """
-        stream = FeedClient(url, _URL_OPTION, timeout_seconds, _MAX_ANSWER_BYTES)
-        figures = FiguresClient(url, _URL_OPTION, timeout_seconds, clock.now)
-        return cls(stream, figures, clock, page_rows)
+        feed_client = FeedClient(url, _URL_OPTION, timeout_seconds, _MAX_ANSWER_BYTES)
+        figures_client = FiguresClient(url, _URL_OPTION, timeout_seconds, clock.now)
+        return cls(feed_client, figures_client, clock, page_rows)
 
     def close(self) -> None:
         self.feed_client.close()

@@ -124,6 +124,6 @@ def _pick_single_match(kind: str, text: str, matches: Sequence[T]) -> T:
         return matches[0]
     if not matches:
         raise InputError(f"{text}: no known {kind} starts with this prefix")
-    listed_matches = ", ".join(matches[:_MAX_LISTED])
+    listed_matches_text = ", ".join(matches[:_MAX_LISTED])
     ellipsis = ", …" if len(matches) > _MAX_LISTED else ""
-    raise InputError(f"{text}: ambiguous {kind} prefix; matches: {listed_matches}{ellipsis}")
+    raise InputError(f"{text}: ambiguous {kind} prefix; matches: {listed_matches_text}{ellipsis}")

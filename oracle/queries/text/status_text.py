@@ -80,8 +80,8 @@ def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
     counts = [f"{count} {name.replace('_', ' ')}" for name, count in status.nodes.items()]
     yield "nodes", ", ".join(counts) or "none"
     for report in status.reports:
-        reason = f": {report.reason}" if report.reason else ""
-        yield "report", f"period {report.period}, {report.state}{reason}"
+        reason_suffix = f": {report.reason}" if report.reason else ""
+        yield "report", f"period {report.period}, {report.state}{reason_suffix}"
     for outbox_count in status.outbox:
         yield "outbox", f"{outbox_count.count} {outbox_count.kind} {outbox_count.state}"
     yield from _format_task_lines(status, has_dispatch=has_dispatch)

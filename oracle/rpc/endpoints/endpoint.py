@@ -322,7 +322,7 @@ class Endpoint:
         self.chain_id: int | None = None
         # Number of consecutive simulations that most other witnesses contradicted.
         self._outvoted_simulations = 0
-        # The last block that the endpoint was seen to have, and the time of that observation.
+        # The block that the endpoint was last found to have, and the time of this check.
         self._last_reached: tuple[int, float] | None = None
         # The full header of the endpoint's newest block at the last check of heads.
         self._newest_header: FullHeaderResponse | None = None

@@ -62,8 +62,10 @@ class IntentRepository:
 
         Tries are the calls of the same kind for the same subject and round, in any state.
         """
-        tries = self.count_tries(request)
-        return self.add(replace(request, dedup_key=f"{request.dedup_key}:try={tries + 1}"), stamp)
+        try_count = self.count_tries(request)
+        return self.add(
+            replace(request, dedup_key=f"{request.dedup_key}:try={try_count + 1}"), stamp
+        )
 
     def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
         """Return the intent with a request's dedup key, in any state, or None if it is new."""
@@ -400,5 +402,5 @@ _INTENTS_IN_STATES = _ALL_INTENTS.where(
 
 
 def _select_intents_of_account(account: Account) -> Select[Any]:
-    on_chain = _ALL_INTENTS.where(pub_intent.c.chain_id == account.chain_id)
-    return on_chain.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)
+    intents_on_chain = _ALL_INTENTS.where(pub_intent.c.chain_id == account.chain_id)
+    return intents_on_chain.where(pub_intent.c.sender == account.address).order_by(pub_intent.c.id)

@@ -257,8 +257,8 @@ class LogRepository:
                 _KEY.in_(log_keys[offset : offset + KEYS_PER_QUERY])
             )
             for key, tx_hash in self._connection.execute(query):
-                position = key >> LOG_INDEX_BITS, key & MAX_LOG_INDEX
-                hash_by_position[position] = Hash(encode_hex(tx_hash))
+                block_and_log_index = key >> LOG_INDEX_BITS, key & MAX_LOG_INDEX
+                hash_by_position[block_and_log_index] = Hash(encode_hex(tx_hash))
         return hash_by_position
 
     def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:

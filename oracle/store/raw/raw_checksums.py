@@ -98,11 +98,11 @@ class RawChecksums:
         """
         first_span = first // SPAN_BLOCKS
         last_span = min(last, MAX_BLOCK) // SPAN_BLOCKS
-        blocks = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
+        first_and_last_block = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
         committed_checksums = self._load_stored_checksums(kind, first_span, last_span)
-        checksums_before = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
+        checksums_before = _sum_hashes_by_span(self._hash_stored_rows(kind, *first_and_last_block))
         yield
-        checksums_after = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
+        checksums_after = _sum_hashes_by_span(self._hash_stored_rows(kind, *first_and_last_block))
         self._apply_changes(
             kind,
             {
@@ -118,10 +118,10 @@ class RawChecksums:
     @contextmanager
     def track_removal_above(self, kind: str, number: int) -> Iterator[None]:
         """Remove the checksums above block `number` when the `with` block removes the rows."""
-        span = number // SPAN_BLOCKS
-        with self.track_changes(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
+        span_index = number // SPAN_BLOCKS
+        with self.track_changes(kind, number + 1, (span_index + 1) * SPAN_BLOCKS - 1):
             yield
-        is_above = (raw_checksum.c.kind == kind) & (raw_checksum.c.span > span)
+        is_above = (raw_checksum.c.kind == kind) & (raw_checksum.c.span > span_index)
         self._connection.execute(delete(raw_checksum).where(is_above))
 
     def find_damaged_spans(self, first: int, last: int) -> list[DamagedSpan]:
@@ -161,8 +161,10 @@ class RawChecksums:
         The caller must have compared the rows with the chain and found them equal. Rows of
         `log_block` without logs are deleted.
         """
-        spans = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
-        self._connection.execute(delete(log_block).where(_build_empty_block_condition(*spans)))
+        first_and_last_span = blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS
+        self._connection.execute(
+            delete(log_block).where(_build_empty_block_condition(*first_and_last_span))
+        )
         for kind in (LOGS, CALLS):
             for span in range(blocks.first // SPAN_BLOCKS, blocks.last // SPAN_BLOCKS + 1):
                 low_block = span * SPAN_BLOCKS

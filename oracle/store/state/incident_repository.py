@@ -73,12 +73,12 @@ class IncidentRepository:
         `up_to_block`, only incidents that were found up to this block are returned, and an
         incident that ended later counts as open.
         """
-        overlaps = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
+        overlap_condition = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
         query = select(incident).where(incident.c.since <= last_time)
         if up_to_block is not None:
-            overlaps = or_(overlaps, incident.c.over_block >= up_to_block)
+            overlap_condition = or_(overlap_condition, incident.c.over_block >= up_to_block)
             query = query.where(incident.c.block <= up_to_block)
-        query = query.where(overlaps)
+        query = query.where(overlap_condition)
         rows = self._connection.execute(query.order_by(incident.c.number))
         return list(map(decode_incident_row, rows))
 
@@ -141,14 +141,14 @@ def encode_incident_row(incident_entry: Incident) -> Row:
 def decode_incident_row(row: Iterable[Any]) -> Incident:
     """Decode an incident from a row's values in the table's column order."""
     number, creator, *values = row
-    found_at = values[:4]
+    found_position_values = values[:4]
     (found_time, since, until, nodes, timeouts) = values[4:9]
     *over_at, over_time = values[9:]
     creator_text = encode_optional_hex(creator)
     return Incident(
         number=number,
         creator=None if creator_text is None else Address(creator_text),
-        found_at=Position(*found_at),
+        found_at=Position(*found_position_values),
         found_time=found_time,
         since=since,
         until=until,

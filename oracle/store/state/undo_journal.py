@@ -199,9 +199,11 @@ def _iterate_pre_images(
         yield from _encode_pre_images("group", images.groups, decode_hex, encode_group_row)
         for old_event in images.last:
             yield "last", 1, None if old_event is None else encode_last_event_row(old_event)
-        rows = images.incidents
-        yield from _encode_pre_images("end_minute", rows.minutes, int, encode_minute_row)
-        yield from _encode_pre_images("incident", rows.incidents, int, encode_incident_row)
+        incident_rows = images.incidents
+        yield from _encode_pre_images("end_minute", incident_rows.minutes, int, encode_minute_row)
+        yield from _encode_pre_images(
+            "incident", incident_rows.incidents, int, encode_incident_row
+        )
     else:
         yield from _encode_pre_images("kick", images.kicks, decode_hex, encode_kick_row)
 

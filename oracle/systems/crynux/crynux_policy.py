@@ -86,8 +86,8 @@ def compute_max_stake(nodes: Iterable[Node]) -> int:
 
     An unknown stake counts as 0.
     """
-    member = Membership.MEMBER
-    return max((node.stake or 0 for node in nodes if node.membership is member), default=0)
+    member_state = Membership.MEMBER
+    return max((node.stake or 0 for node in nodes if node.membership is member_state), default=0)
 
 
 def compute_stake_score(stake: int | None, max_stake: int) -> int:
@@ -108,9 +108,9 @@ def compute_locality_boost(
     if not model_count:
         return UNIT
     local_model_count = len(counted_models.intersection(node.models))
-    in_use = len(counted_models.intersection(node.in_use))
-    disk = weighting.disk_boost * local_model_count // model_count
-    return UNIT + disk + weighting.memory_boost * in_use // model_count
+    in_use_count = len(counted_models.intersection(node.in_use))
+    disk_boost = weighting.disk_boost * local_model_count // model_count
+    return UNIT + disk_boost + weighting.memory_boost * in_use_count // model_count
 
 
 def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting) -> int:
@@ -236,8 +236,8 @@ def compute_downloader_weights(
 
 def _list_sorted_members(policy_input: PolicyInput) -> list[Node]:
     """Return the members of the network, sorted by address."""
-    member = Membership.MEMBER
-    members = [node for node in policy_input.nodes.values() if node.membership is member]
+    member_state = Membership.MEMBER
+    members = [node for node in policy_input.nodes.values() if node.membership is member_state]
     return sorted(members, key=lambda node: node.address)
 
 

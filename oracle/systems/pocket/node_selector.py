@@ -54,15 +54,15 @@ class PortalRecord:
         insort(self.samples, duration)
         if len(self.samples) > params.max_samples:
             self.samples = self.samples[::2]
-        median = compute_quantile(self.samples, 0.5)
+        median_latency = compute_quantile(self.samples, 0.5)
         p90 = compute_quantile(self.samples, 0.9)
         if is_first_outcome:
-            median = duration
-        weighted = median
+            median_latency = duration
+        weighted_latency = median_latency
         if self.successes + self.failures > params.p90_min_results:
-            weighted += params.p90_weight * p90
-        self.median = round_to_five_decimals(median)
-        self.weighted = round_to_five_decimals(weighted)
+            weighted_latency += params.p90_weight * p90
+        self.median = round_to_five_decimals(median_latency)
+        self.weighted = round_to_five_decimals(weighted_latency)
         self.p90 = p90
 
     def record_failure(self, now: int, params: PortalParameters) -> None:
@@ -318,15 +318,15 @@ def _build_stats(
         return NodeStats(node, attempts, 0.0, 0.0, 0.0, failing=False)
     median = compute_quantile(latencies, 0.5)
     p90 = compute_quantile(latencies, 0.9)
-    weighted = median
+    weighted_latency = median
     if attempts > params.p90_min_results:
-        weighted += params.p90_weight * p90
+        weighted_latency += params.p90_weight * p90
     return NodeStats(
         node,
         attempts,
         len(latencies) / attempts,
         round_to_five_decimals(median),
-        round_to_five_decimals(weighted),
+        round_to_five_decimals(weighted_latency),
         failing=False,
         p90=p90,
     )

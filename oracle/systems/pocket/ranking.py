@@ -259,13 +259,14 @@ def format_ticket_explanation(row: RankedNode) -> str:
 
 def _format_reason(row: RankedNode) -> str:
     stats, params = row.stats, row.params
-    attempts = f"{stats.attempts} attempts"
-    rate = f"success rate {stats.success_rate:.4f} of {attempts}"
+    attempts_text = f"{stats.attempts} attempts"
+    success_rate_text = f"success rate {stats.success_rate:.4f} of {attempts_text}"
     text_by_reason = {
         TicketReason.UNTESTED: "no outcome lately, so it counts as fast",
-        TicketReason.LOW_SUCCESS: f"{rate} is not above {params.success_rate_full}",
+        TicketReason.LOW_SUCCESS: f"{success_rate_text} is not above {params.success_rate_full}",
         TicketReason.OUT: (
-            f"out until {_format_seconds(stats.out_until_ms)} for its failures, {rate}"
+            f"out until {_format_seconds(stats.out_until_ms)} for its failures, "
+            f"{success_rate_text}"
         ),
     }
     if isinstance(params, PortalParameters):
@@ -273,8 +274,8 @@ def _format_reason(row: RankedNode) -> str:
         attempts_note = f"with {stats.attempts} of {params.shelve_failures} attempts"
         text_by_reason |= {
             TicketReason.PROBATION_ONE: f"{state_text}, {attempts_note}",
-            TicketReason.FLAGGED: f"{state_text}, with {attempts}",
-            TicketReason.SHELVED: f"{state_text} in {attempts}",
+            TicketReason.FLAGGED: f"{state_text}, with {attempts_text}",
+            TicketReason.SHELVED: f"{state_text} in {attempts_text}",
         }
     return text_by_reason.get(row.reason) or _format_latency(row)
 

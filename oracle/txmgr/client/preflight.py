@@ -161,12 +161,12 @@ def _find_majority_result(
     if success_count > refusal_count:
         return max(successes, key=lambda result: result.gas)
     if success_count == refusal_count:
-        endpoint_reports = "; ".join(
+        refusals_text = "; ".join(
             f"{endpoint.name}: {result.reason or 'the call works'}"
             for endpoint, result in result_by_endpoint.items()
         )
         return PreflightResult(
-            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {endpoint_reports}"
+            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {refusals_text}"
         )
     return _find_majority_refusal(quorum, refusal_by_endpoint)
 
@@ -180,11 +180,11 @@ def _find_majority_refusal(
     endpoint that returns no reason counts for every reason. If endpoints return the same reason
     with different times, the shortest wait is used.
     """
-    endpoint_reports = "; ".join(
+    refusals_text = "; ".join(
         f"{name}: {result.reason}" for name, result in refusal_by_endpoint.items()
     )
     if not quorum.is_reached_by(refusal_by_endpoint):
-        reason = f"no second {quorum.witness_kind} confirms the revert: {endpoint_reports}"
+        reason = f"no second {quorum.witness_kind} confirms the revert: {refusals_text}"
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=reason)
     results_by_reason: dict[str, dict[str, PreflightResult]] = defaultdict(dict)
     for name, result in refusal_by_endpoint.items():
@@ -197,7 +197,7 @@ def _find_majority_refusal(
         refusal_groups[-2]
     ) == quorum.count_witnesses(refusal_groups[-1])
     if is_tied:
-        reason = f"the endpoints disagree on the revert: {endpoint_reports}"
+        reason = f"the endpoints disagree on the revert: {refusals_text}"
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=reason)
     return min(
         refusal_groups[-1].values(),

@@ -233,7 +233,7 @@ def test_drop_limit_counts_the_lanes_of_the_last_round(roots: RootsOracle, words
     words.bring(roots.last_round, count=2)
     roots.push_leaves(make_leaves(NODES, {0: DUE, 1: {"lane": 1}}))
     words.bring(roots.last_round)
-    assert contract.fetch_falls(block_of(roots)) == (2, 4)
+    assert contract.fetch_fall_counts(block_of(roots)) == (2, 4)
 
 
 def test_nodes_are_bound_to_seats_by_proofs_of_a_lagged_round(roots: RootsOracle, words: HotSet):

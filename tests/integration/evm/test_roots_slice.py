@@ -272,7 +272,7 @@ def test_written_scores_are_readable_through_the_score_oracle_interface(oracle: 
     newest = oracle.push(make_leaves(oracle, DUE_SEAT))
     assert send_outdated_words(oracle, contract, newest) == [(0, 1)]
     assert reader.laneAt(DUE_SEAT).call() == newest.leaves[DUE_SEAT].lane
-    falls, _ = contract.fetch_falls(fetch_newest_block(oracle.view))
+    falls, _ = contract.fetch_fall_counts(fetch_newest_block(oracle.view))
     assert falls == 1
 
 

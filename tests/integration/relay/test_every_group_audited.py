@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from devnet.relay.published_rows import PublishedRow
-from devnet.relay.relay_figures import NodeBook, NodeState
+from devnet.relay.relay_figures import NodeState, NodeStateHistory
 from devnet.relay.relay_history import RelayHistory, TimedRow
 from devnet.relay.relay_nodes import RelayNode
 from oracle.domain.ids import Address
@@ -64,7 +64,7 @@ def history_of(books: Callable[[Sequence[int | None]], Pools]) -> RelayHistory:
     marks = {node: NodeState(START, mean_of(pool), stake=1) for node, pool in pools.items()}
     return RelayHistory(
         rows,
-        {Address(node): NodeBook(pools[node], [mark]) for node, mark in marks.items()},
+        {Address(node): NodeStateHistory(pools[node], [mark]) for node, mark in marks.items()},
         {Address(node): RelayNode("any", 1.0) for node in marks},
     )
 

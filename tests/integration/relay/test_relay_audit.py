@@ -43,7 +43,10 @@ def test_fold_computes_the_same_figures_as_the_relay():
         rows_of(history), {timed_row.row.id: int(timed_row.time) for timed_row in history.rows}
     )
 
-    final_state_by_node = {node: book.states[-1] for node, book in history.book_by_node.items()}
+    final_state_by_node = {
+        node: state_history.states[-1]
+        for node, state_history in history.state_history_by_node.items()
+    }
     is_exact = [
         node_figures.compute_long_term_score()
         == pytest.approx(final_state_by_node[node].long_term)
@@ -113,17 +116,18 @@ def test_long_term_score_of_the_relay_is_within_the_computed_bounds(
     )
     nodes = derive_figures_from_rows(rows_of(history), {}).nodes
 
-    for address, book in history.book_by_node.items():
+    for address, state_history in history.state_history_by_node.items():
         lowest, highest = nodes[address].compute_long_term_score_bounds()
-        assert lowest - 1e-9 <= book.states[-1].long_term <= highest + 1e-9
+        assert lowest - 1e-9 <= state_history.states[-1].long_term <= highest + 1e-9
     if not cancelled:
         # Members that time out can be distinguished, so most figures are those of the
         # relay.
         exact = sum(
-            nodes[address].compute_long_term_score() == pytest.approx(book.states[-1].long_term)
-            for address, book in history.book_by_node.items()
+            nodes[address].compute_long_term_score()
+            == pytest.approx(state_history.states[-1].long_term)
+            for address, state_history in history.state_history_by_node.items()
         )
-        assert 2 * exact > len(history.book_by_node)
+        assert 2 * exact > len(history.state_history_by_node)
 
 
 def test_timeout_without_a_penalty_is_reported_at_its_row():

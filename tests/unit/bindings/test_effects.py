@@ -11,7 +11,7 @@ from oracle.bindings.task_network import (
     encode_start_group_call,
     encode_start_task_as_of_call,
     encode_start_task_call,
-    strip_as_of_check,
+    remove_as_of_block_check,
 )
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash, TaskKey
@@ -133,4 +133,4 @@ def test_group_started_event_must_list_nodes_in_the_same_order():
 
 def test_call_without_its_as_of_check_equals_a_plain_group_start_call():
     calldata = encode_start_group_call(TRIO, NODES, 5, Hash(word(6)))
-    assert strip_as_of_check(calldata) == encode_start_group_call(TRIO, NODES)
+    assert remove_as_of_block_check(calldata) == encode_start_group_call(TRIO, NODES)

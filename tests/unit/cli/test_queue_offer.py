@@ -66,7 +66,7 @@ class SceneView:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.nodes
 
-    def get_evaluator(self, _: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, _: int) -> PocketEvaluator:
         assert isinstance(self.policy, PocketPolicy)
         return self.policy.create_evaluator()
 

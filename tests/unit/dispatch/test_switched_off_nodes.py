@@ -48,7 +48,7 @@ class Network:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.fold.ledger.nodes.values()
 
-    def get_evaluator(self, _: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, _: int) -> PocketEvaluator:
         raise AssertionError("this policy remembers nothing")
 
     def node(self, name: str) -> Node:

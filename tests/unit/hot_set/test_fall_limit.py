@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from oracle.bindings.qos_words import StoredWord
 from oracle.domain.reports.lanes import pack_lanes
-from oracle.hot_set.hot_set_planner import count_falls, split_by_fall_limit
+from oracle.hot_set.hot_set_planner import count_falling_lanes, split_words_by_fall_limit
 
 BIG_FALL = 2_500
 LANES = st.lists(st.sampled_from([0, 1, 2, 2_501, 5_001, 7_500, 10_002]), min_size=16, max_size=16)
@@ -36,19 +36,22 @@ def test_lane_that_closes_or_falls_sharply_counts_as_drop(
 ) -> None:
     others = [7_002] * 15
     previous_word, word = (pack_lanes([lane, *others]) for lane in (before, after))
-    assert count_falls(previous_word, word, BIG_FALL) == falls
+    assert count_falling_lanes(previous_word, word, BIG_FALL) == falls
 
 
 @given(st.lists(st.tuples(LANES, LANES), max_size=8), st.integers(0, 20))
 def test_words_are_written_in_order_up_to_the_drop_limit(pairs, left: int) -> None:
     stored = [StoredWord(pack_lanes(before), 1) for before, _ in pairs]
     lane_words = [pack_lanes(after) for _, after in pairs]
-    within, beyond = split_by_fall_limit(range(len(pairs)), stored, lane_words, left, BIG_FALL)
+    within, beyond = split_words_by_fall_limit(
+        range(len(pairs)), stored, lane_words, left, BIG_FALL
+    )
 
     assert sorted(within + beyond) == list(range(len(pairs)))
     for index in range(len(pairs)):
         taken = [*(other for other in within if other < index), index]
         total = sum(
-            count_falls(stored[other].lanes, lane_words[other], BIG_FALL) for other in taken
+            count_falling_lanes(stored[other].lanes, lane_words[other], BIG_FALL)
+            for other in taken
         )
         assert (index in within) == (total <= left)

@@ -138,11 +138,11 @@ def _raise_path_error(routes: Sequence[BaseRoute], request: Request, path: str) 
     if "GET" in methods:
         methods.add("HEAD")
     if methods:
-        allowed_methods = ", ".join(sorted(methods))
+        allowed_methods_text = ", ".join(sorted(methods))
         raise HTTPException(
             HTTPStatus.METHOD_NOT_ALLOWED,
-            f"/v1/{path}: method {request.method} is not allowed; expected {allowed_methods}",
-            {"allow": allowed_methods},
+            f"/v1/{path}: method {request.method} is not allowed; expected {allowed_methods_text}",
+            {"allow": allowed_methods_text},
         )
     raise HTTPException(HTTPStatus.NOT_FOUND, f"there is no path /v1/{path}")
 

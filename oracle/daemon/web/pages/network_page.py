@@ -173,11 +173,11 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
         )
         if (count := overview.states[state])  # type: ignore[index]  # each is a state
     ]
-    activity = (
+    activity_text = (
         f"{capitalize_first(format_count(scores, 'task score'))}, "
         f"{format_count(timeouts, 'timeout')}"
     )
-    return " ".join([*summary_sentences, f"{activity} in the last {span}."])
+    return " ".join([*summary_sentences, f"{activity_text} in the last {span}."])
 
 
 def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:

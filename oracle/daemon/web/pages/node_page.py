@@ -428,23 +428,25 @@ def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
 
 def describe_exclusion(node_view: NodeView) -> str:
     """Describe how far a member is from exclusion, or when its exclusion ends."""
-    reliability = format_two_digits(node_view.row.reliability)
-    exclusion_threshold = format_two_digits(node_view.excluded_below)
+    reliability_text = format_two_digits(node_view.row.reliability)
+    exclusion_threshold_text = format_two_digits(node_view.excluded_below)
     if node_view.row.back_at is not None:
-        time_left = format_duration(node_view.row.back_at - node_view.as_of.time)
-        exclusion_end = format_time(node_view.row.back_at)
+        time_left_text = format_duration(node_view.row.back_at - node_view.as_of.time)
+        exclusion_end_text = format_time(node_view.row.back_at)
         return (
-            f"Reliability is {reliability}, below the threshold. Exclusion ends in {time_left}, "
-            f"at {exclusion_end}."
+            f"Reliability is {reliability_text}, below the threshold. Exclusion ends in "
+            f"{time_left_text}, "
+            f"at {exclusion_end_text}."
         )
     timeout_count = node_view.lift.timeouts
-    sentence = f"Reliability is {reliability}; under {exclusion_threshold} a node is excluded."
+    sentence = (
+        f"Reliability is {reliability_text}; under {exclusion_threshold_text} a node is excluded."
+    )
     if not timeout_count:
         return sentence
-    timeouts = capitalize_first(format_count(timeout_count, "timeout"))
-    return (
-        f"{sentence} {timeouts}{'' if timeout_count == 1 else ' in a row'} would exclude the node."
-    )
+    timeouts_text = capitalize_first(format_count(timeout_count, "timeout"))
+    streak_suffix = "" if timeout_count == 1 else " in a row"
+    return f"{sentence} {timeouts_text}{streak_suffix} would exclude the node."
 
 
 def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:
@@ -479,11 +481,11 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
             f"{format_two_digits(kickout.below)}, and {format_count(scores_left, 'score')} "
             f"{'is' if scores_left == 1 else 'are'} still to come."
         )
-    zero_scores = node_view.lift.zeros
+    zero_score_count = node_view.lift.zeros
     zeros_text = (
-        f", and {format_count(zero_scores, 'score')} of zero"
-        f"{'' if zero_scores == 1 else ' in a row'} would make it due"
-        if zero_scores
+        f", and {format_count(zero_score_count, 'score')} of zero"
+        f"{'' if zero_score_count == 1 else ' in a row'} would make it due"
+        if zero_score_count
         else ""
     )
     return f"{margin_text}; a kickout is due under {format_two_digits(kickout.below)}{zeros_text}."
@@ -507,12 +509,12 @@ def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> 
 
 def describe_chart_mark(mark: HistoryMark) -> str:
     """Return the label of a chart mark."""
-    cause = capitalize_first(mark.cause.replace("_", " "))
+    cause_text = capitalize_first(mark.cause.replace("_", " "))
     if mark.incident is not None:
-        cause = f"{cause}, probably not its fault"
+        cause_text = f"{cause_text}, probably not its fault"
     if mark.before == mark.after:
-        return f"{cause}, {format_time(mark.time)}"
+        return f"{cause_text}, {format_time(mark.time)}"
     change_text = (
         f"reliability {format_two_digits(mark.before)} to {format_two_digits(mark.after)}"
     )
-    return f"{cause}, {format_time(mark.time)}: {change_text}"
+    return f"{cause_text}, {format_time(mark.time)}: {change_text}"

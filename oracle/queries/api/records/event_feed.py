@@ -317,10 +317,10 @@ def _build_reliability_events(
         )
         if change.cause in DECREASE_CAUSES:
             exclusion_end = find_exclusion_end_time(change.after, change.time, rules)
-            text = f"{CAUSES[change.cause].description}: {change_text}"
+            event_text = f"{CAUSES[change.cause].description}: {change_text}"
             yield (
                 change.at,
-                _build_reliability_event(change.cause.value, change, text, exclusion_end),
+                _build_reliability_event(change.cause.value, change, event_text, exclusion_end),
             )
         elif change.cause is ReliabilityCause.JOINED:
             continue  # A membership event reports the same change.

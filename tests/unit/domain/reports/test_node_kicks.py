@@ -68,7 +68,9 @@ def test_veto_protects_the_accused_and_all_earlier_intervals():
     vetoed = cancel(ACCUSED, VETOER)
 
     assert (vetoed.state, vetoed.is_accused) == (KickState.VETOED, False)
-    spared = [vetoed.is_spared(due_since) for due_since in (SINCE - 1, SINCE, SINCE + 1)]
+    spared = [
+        vetoed.is_safe_from_accusation(due_since) for due_since in (SINCE - 1, SINCE, SINCE + 1)
+    ]
     assert spared == [True, True, False]
 
 
@@ -76,15 +78,15 @@ def test_cleared_accusation_does_not_protect_its_interval():
     recovered = cancel(ACCUSED, ZERO_ADDRESS)
 
     assert (recovered.state, recovered.is_accused) == (KickState.RECOVERED, False)
-    assert not recovered.is_spared(SINCE)
+    assert not recovered.is_safe_from_accusation(SINCE)
 
 
 def test_cleared_accusation_keeps_an_earlier_veto():
     vetoed = cancel(ACCUSED, VETOER)
     recovered = cancel(accuse(vetoed, due_since=SINCE + 10), ZERO_ADDRESS)
 
-    assert recovered.is_spared(SINCE)
-    assert not recovered.is_spared(SINCE + 10)
+    assert recovered.is_safe_from_accusation(SINCE)
+    assert not recovered.is_safe_from_accusation(SINCE + 10)
 
 
 def test_executed_kickout_expels_the_node_and_protects_the_interval():
@@ -92,7 +94,7 @@ def test_executed_kickout_expels_the_node_and_protects_the_interval():
 
     assert kick.state is KickState.EXPELLED
     assert kick.is_expelled(NEVER_EXPIRES - 1)
-    assert kick.is_spared(SINCE)
+    assert kick.is_safe_from_accusation(SINCE)
     assert kick.last_round == 9
     assert kick.accusation is not None
     assert kick.accusation.evidence == LATER_EVIDENCE
@@ -156,8 +158,8 @@ def test_readmission_ends_expulsion_and_protects_earlier_intervals():
 
     assert kick.state is KickState.READMITTED
     assert not kick.is_expelled(EXECUTED_AT)
-    assert kick.is_spared(EXECUTED_AT + 5)
-    assert not kick.is_spared(EXECUTED_AT + 6)
+    assert kick.is_safe_from_accusation(EXECUTED_AT + 5)
+    assert not kick.is_safe_from_accusation(EXECUTED_AT + 6)
     assert kick.last_round == 9
 
 
@@ -169,7 +171,7 @@ def test_second_kickout_after_expulsion_expels_node_again():
     second = execute(again, block=25, round_number=33)
     assert second.expulsion is not None
     assert (second.expulsion.round, second.expulsion.at) == (33, Position(25, 0, 0))
-    assert second.is_spared(SINCE + 10)
+    assert second.is_safe_from_accusation(SINCE + 10)
 
 
 def test_allowing_a_held_kickout_changes_no_other_field():
@@ -183,7 +185,7 @@ def test_node_expelled_by_previous_oracle_stays_expelled():
     kick = NodeKick(NODE).expel(Position(1, 0, 0))
 
     assert kick.is_expelled(NEVER_EXPIRES - 1)
-    assert (kick.last_round, kick.is_spared(1)) == (0, False)
+    assert (kick.last_round, kick.is_safe_from_accusation(1)) == (0, False)
 
 
 def test_rejected_kick_of_an_unseen_accusation_expels_the_node():

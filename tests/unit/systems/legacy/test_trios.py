@@ -54,7 +54,7 @@ class FixedView:
     def get_nodes_changed_since(self, _: int | None) -> Iterable[Node]:
         return self.rows.values()
 
-    def get_evaluator(self, _: int) -> PocketEvaluator:
+    def get_pocket_evaluator(self, _: int) -> PocketEvaluator:
         raise AssertionError("this policy remembers nothing")
 
 
