@@ -67,7 +67,7 @@ def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResu
 
 
 def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
-    """Return the settlement calls whose window is still open at a block time.
+    """Return the settlement calls of contests that are still open at a block time.
 
     Calls that settle by a verdict are left out, because their contest is decided.
     """

@@ -30,7 +30,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 
 @dataclass(frozen=True, slots=True)
 class ObjectionDelay:
-    """Why this reporter does not accuse a node yet.
+    """The reason why this reporter does not accuse a node yet.
 
     `until` is the block time (unix seconds) at which the delay ends if the operator does not
     answer the objection, or None if only an answer ends the delay. `objection` is None while the

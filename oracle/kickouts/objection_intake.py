@@ -30,7 +30,7 @@ _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 
 
 class ObjectionRefusal(StrEnum):
-    """Why a posted objection is not accepted."""
+    """The reason why a posted objection is not accepted."""
 
     NOT_MEMBER = "not_member"
     NOT_DUE = "not_due"

@@ -59,7 +59,7 @@ def has_current_health_report(uow: UnitOfWork, find_leader: LeaderLookup) -> boo
 
 
 def list_daemon_findings(uow: UnitOfWork, find_leader: LeaderLookup) -> Iterator[HealthFinding]:
-    """Yield the daemon's reported findings, or a finding that no daemon is reporting."""
+    """Yield the daemon's findings, or a single finding if no daemon is reporting."""
     daemon_report = uow.health.get()
     leader = find_leader(uow.lease.get_state())
     if leader is None:

@@ -157,7 +157,7 @@ def log_conflicts(
     message: ReportMessage,
     contract_status: RootsStatus,
 ) -> None:
-    """Log conflicts of a statement with this reporter's report and its signer's other statements.
+    """Log how a statement conflicts with this reporter's report or its signer's other statements.
 
     `message` is the statement as it was received.
     """

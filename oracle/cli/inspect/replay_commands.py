@@ -30,7 +30,7 @@ _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules rela
 
 
 class GroupCloseRule(StrEnum):
-    """When a group of tasks is scored."""
+    """The moment at which a group of tasks is scored."""
 
     VALIDATED = "validated"
     TERMINAL = "terminal"

@@ -44,14 +44,14 @@ _BLOCK = 1
 
 @dataclass(slots=True)
 class DerivedNode:
-    """The figures derived for a node; integers except `derived_count` are ids of feed rows.
+    """The figures derived for a node from feed rows.
 
-    `derived_count` is the number of zero scores that were derived because the node was silent.
-    `possible_zero_rows` are the rows of groups that may have given the node a 0. `unplaced_rows`
-    are the node's rows that fit two groups, so they may have given it any score. `unknown_until`
-    is the node's last row without a known time. `ambiguous_at` is the last row near which two
-    groups could not be distinguished. `unknown_until` and `ambiguous_at` are 0 if there is no such
-    row.
+    Every integer except `derived_count` is the id of a feed row. `derived_count` is the number of
+    zero scores that were derived because the node was silent. `possible_zero_rows` are the rows of
+    groups that may have given the node a 0. `unplaced_rows` are the node's rows that fit two
+    groups, so they may have given it any score. `unknown_until` is the node's last row without a
+    known time. `ambiguous_at` is the last row near which two groups could not be distinguished.
+    `unknown_until` and `ambiguous_at` are 0 if there is no such row.
     """
 
     address: Address

@@ -13,7 +13,7 @@ from oracle.store.state.draw_repository import StoredDraw
 
 
 class DrawOutcome(StrEnum):
-    """Why a draw is no longer active."""
+    """The reason why a draw is no longer active."""
 
     STARTED = "started"
     STARTED_ELSEWHERE = "started_elsewhere"

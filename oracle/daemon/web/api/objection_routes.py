@@ -106,7 +106,7 @@ class SignedObjection(BaseModel):
 
 
 def create_objection_post_limit() -> PostLimit:
-    """Create the rate limit of posts to `/v1/objections`."""
+    """Create the rate limit for posts to `/v1/objections`."""
     return PostLimit(
         ClientBuckets(_POSTS_PER_SECOND, _POST_BURST, time.monotonic),
         TokenBucket(_ALL_POSTS_PER_SECOND, _ALL_POST_BURST, time.monotonic),

@@ -146,7 +146,7 @@ class SubscriptionForm(BaseModel):
 
 
 def create_subscription_post_limit(terms: SubscriptionTerms) -> PostLimit:
-    """Create the rate limit of posts to `/v1/subscriptions`."""
+    """Create the rate limit for posts to `/v1/subscriptions`."""
     per_hour = terms.requests_per_hour
     return PostLimit(
         ClientBuckets(per_hour / _HOUR_SECONDS, per_hour, time.monotonic),
