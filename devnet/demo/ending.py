@@ -123,7 +123,7 @@ class BurstInApi:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """How many tasks were started, and how many of them on the drawn node."""
+    """The number of started tasks, and of those that started on the drawn node."""
 
     started: int
     agree: int

@@ -185,7 +185,7 @@ def _iter_kickout_entries(
 
 
 def _format_kickout_reason(row: SnapshotRow) -> str:
-    """Format why a kickout is due.
+    """Describe why a kickout is due.
 
     Legacy rules have no pool of scores, so the text then only states that the score is too low.
     """

@@ -1,4 +1,4 @@
-"""Reads the daemon's database for the demo's screen, as table rows at a moment."""
+"""Reads the daemon's database for the demo's screen, as table rows at one moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

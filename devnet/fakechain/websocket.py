@@ -51,7 +51,7 @@ class PushServer:
                 connection.close(_GOING_AWAY)
 
     def push_header(self, header: dict[str, Any], send: Send) -> None:
-        """Send a new head, unless a fault that is set prevents it."""
+        """Send a new head, subject to the current faults."""
         if self.is_silent:
             return
         with self._lock:

@@ -28,7 +28,7 @@ _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TimedRow:
-    """A row, and when its transaction was committed (relay seconds)."""
+    """A row with the time of its commit, in relay seconds."""
 
     time: float
     row: PublishedRow

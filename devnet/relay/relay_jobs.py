@@ -32,7 +32,7 @@ class RelayTask:
 
 
 class GroupOutcome(Enum):
-    """How the relay may end an answered task of a group."""
+    """The ways in which the relay may end an answered task of a group."""
 
     VALIDATED = "validated"
     REFUND = "refund"

@@ -39,7 +39,7 @@ _GROUP_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class TrafficPlan:
-    """What traffic to generate within `seconds` seconds from `start` (relay seconds).
+    """The traffic to generate in `seconds` seconds from `start` (relay seconds).
 
     An order is placed every `gap_seconds` on average; `group_share` is the share of orders that
     are groups of three. `time_scale` multiplies all durations, including the gaps between orders.

@@ -19,7 +19,7 @@ from oracle.store.database import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerification:
-    """How well the blocks behind the kickout of `node` are verified.
+    """The verification state of the blocks behind the kickout of `node`.
 
     `unproven` are the numbers of the blocks that are not verified to `level` yet, ascending.
     `obstacle` is a reason to wait that no verification can remove, or None.
@@ -32,7 +32,7 @@ class EvidenceVerification:
 
     @property
     def reason(self) -> str | None:
-        """Why the kickout has to wait, or None if it does not."""
+        """The reason why the kickout has to wait, or None if it does not."""
         if self.obstacle is not None or not self.unproven:
             return self.obstacle
         return (

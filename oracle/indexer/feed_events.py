@@ -161,7 +161,7 @@ class FeedHeadLimit:
     def _find_highest_block(
         self, chain: "ChainSource", low_number: int, upper_block: BlockRef, max_time: int
     ) -> BlockRef:
-        """Find the highest block from `low_number` on whose time is at most `max_time`."""
+        """Find the highest block at or above `low_number` with a time up to `max_time`."""
         previous_newest_block = self._last_newest_block
         if (
             previous_newest_block is not None

@@ -40,7 +40,10 @@ class FeedSettings(Protocol):
 
     @property
     def settle_seconds(self) -> int:
-        """How long the order of new rows may still change, in seconds of the feed's clock."""
+        """The time in which the order of new rows may still change.
+
+        It is in seconds of the feed's clock.
+        """
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Reviews due kickouts by the database or by a state that was folded in memory.
+"""Reviews due kickouts, from the database or from a state that was folded in memory.
 
 Both sources give the same review, because a review depends only on events up to the time at which
 the kickout became due. See docs/explanation/kickouts.md#held-for-a-person.

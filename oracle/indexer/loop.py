@@ -54,7 +54,7 @@ _UNLIMITED_BLOCKS = 1 << 20
 
 @dataclass(slots=True)
 class IngestState:
-    """What the loop keeps between windows, such as heads and the size of windows.
+    """The state of the loop between windows, such as heads and the size of windows.
 
     Other jobs use `heads`, whose final and safe blocks were confirmed by a second provider.
     `claimed_heads` are the heads as one endpoint reported them. `clock` returns seconds.

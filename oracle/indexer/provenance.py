@@ -1,4 +1,4 @@
-"""Records how each block was read and folded, when the block is stored."""
+"""Records how each block was read and folded, in the transaction that stores the block."""
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader
@@ -28,7 +28,7 @@ def build_ingest_scope(reader: EventReader) -> IngestScope:
 
 
 def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
-    """Record how a window was read, while the window is stored."""
+    """Record how a window was read, in the transaction that stores the window."""
     uow.coverage.set_scope(scope)
     blocks = window.range
     coverage = CoverageInterval(blocks.first, blocks.last, window.level, window.endpoint)

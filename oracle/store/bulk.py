@@ -45,7 +45,7 @@ _Insert = TypeVar("_Insert", sqlite.Insert, "postgresql.Insert")
 
 
 class _ConflictPolicy(Enum):
-    """How an insert handles a row whose key already exists."""
+    """The way in which an insert handles a row whose key already exists."""
 
     FAIL = "fail"
     REPLACE = "replace"

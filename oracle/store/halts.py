@@ -32,7 +32,7 @@ class HaltEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HaltClearRecord:
-    """Who cleared a halt, why, and when (unix seconds)."""
+    """The clearing of a halt, with its operator, reason and time (unix seconds)."""
 
     time: int
     by: str

@@ -101,7 +101,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """How far notices were delivered to a target.
+    """The progress of delivering notices to a target.
 
     `seq` is the last notice that was delivered or skipped. The delivery of the next notice has
     failed `tries` times. It is tried again at `next_at`, in unix seconds of the wall clock.

@@ -137,7 +137,7 @@ class ReportRepository:
     def find_first_due_period(self) -> int | None:
         """Return the lowest period whose report is due, or None if there is none.
 
-        A report is due until it was sent and accepted.
+        A due report is still to be sent or accepted.
         """
         due_query = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest_query = due_query.order_by(report.c.period).limit(1)
@@ -150,7 +150,7 @@ class ReportRepository:
     def list_due(self) -> list[StoredReport]:
         """Return the reports that are due, oldest first.
 
-        A report is due until it was sent and accepted.
+        A due report is still to be sent or accepted.
         """
         return self._select_reports(report.c.state == ReportState.DUE)
 
@@ -222,7 +222,7 @@ class ReportRepository:
         return [_decode_header_row(row) for row in rows]
 
     def get_first_complete_period(self) -> int:
-        """Return the first period from which on every report exists, or 0 if never recorded."""
+        """Return the first period since which no report is missing, or 0 if never recorded."""
         return self._bookmarks.get_number(_COMPLETE_FROM_BOOKMARK) or 0
 
     def raise_first_complete_period(self, period: int) -> None:

@@ -74,7 +74,7 @@ class SenderAccount:
         caps: SendLimits,
         keys: ReporterKeys | Signer | None = None,
     ) -> None:
-        """Create an account for these endpoints, keys and limits.
+        """Create an account that uses a pool of endpoints.
 
         If `keys` is a single `Signer`, this key pays for transactions, and statements cannot be
         signed.

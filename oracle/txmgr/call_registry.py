@@ -1,7 +1,8 @@
-"""Defines the interface of callers to the transaction manager, with a `CallKind` for each kind.
+"""Defines the interface that callers of the transaction manager implement.
 
-Kinds are registered by name in `daemon/contexts.py`. Methods that are called inside a database
-transaction must not use the network; only `on_refused` and `can_take_over` may.
+There is a `CallKind` for each kind of calls. Kinds are registered by name in `daemon/contexts.py`.
+Methods that are called inside a database transaction must not use the network; only `on_refused`
+and `can_take_over` may.
 """
 
 from collections.abc import Mapping, Sequence

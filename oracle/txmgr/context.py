@@ -84,7 +84,7 @@ class SearchBackoff:
 
 @dataclass(slots=True)
 class RebroadcastBackoff:
-    """How many blocks to wait before each attempt is sent again, by attempt id."""
+    """The number of blocks to wait before each attempt is sent again, by attempt id."""
 
     _wait_blocks_by_attempt: dict[int, int] = field(default_factory=dict)
 
@@ -229,7 +229,7 @@ def format_name_counts(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AccountContext:
-    """Everything that is needed to send calls from an account.
+    """The objects and settings that are needed to send calls from an account.
 
     A context exists only where sending is configured. `registry` contains the kinds of calls that
     are sent. `epoch` is the epoch of the lease; every write checks it, so that a process without

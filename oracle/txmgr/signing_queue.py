@@ -1,4 +1,4 @@
-"""Checks and prices calls with a nonce once more, then signs and stores them.
+"""Checks and prices calls once more after they got a nonce, then signs and stores them.
 
 Calls are signed in the order of their nonces.
 """

@@ -23,7 +23,7 @@ _FORGED_CALL_FIELDS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
-    """How far blocks are consistent with a lie.
+    """The extent to which blocks are consistent with a lie.
 
     Each depth includes the lower ones. With `ANSWERS`, only the requested logs, transactions or
     status are forged. `RECEIPTS` forges whole receipts, and `HEADERS` also roots, bloom and time,

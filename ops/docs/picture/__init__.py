@@ -1,1 +1,1 @@
-"""Draws the animated picture of the demo in README.md, by a real run (`make picture`)."""
+"""Draws the animated picture of the demo in README.md from a real run (`make picture`)."""

@@ -101,7 +101,7 @@ _PEERS = (
 
 
 def render_page() -> str:
-    """Render the page of the gas that calls cost as Markdown."""
+    """Render the page of gas costs as Markdown."""
     page_parts = [
         render_head("Gas", "the figures that tests recorded", about=_ABOUT),
         "## Rounds\n",
@@ -324,7 +324,7 @@ def _format_gas(gas: int) -> str:
 
 
 def _format_extra_push_gas(case: str) -> str:
-    """Format how much more gas this push needs than a push for 20 nodes."""
+    """Describe how much more gas this push needs than a push for 20 nodes."""
     return _format_gas(
         _get_recorded_gas(f"push, quorum 3, {case}")
         - _get_recorded_gas("push, 20 nodes, quorum 3")
@@ -342,7 +342,7 @@ def _compute_hot_set_gas(size: int) -> float:
 
 
 def _interpolate_gas(call: str, size: int) -> float:
-    """Estimate the gas of a call with a Merkle proof by interpolation for `size` nodes.
+    """Interpolate the gas of a call with a Merkle proof for `size` nodes.
 
     The gas grows with the logarithm of the number of nodes.
     """

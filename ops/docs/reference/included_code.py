@@ -14,7 +14,7 @@ _PART_NAME = re.compile(r"code of (?P<path>\S+\.sol) (?P<names>[\w, ]+)")
 
 
 def include_code(page: str) -> str:
-    """Return the page with the contract code that its comments name.
+    """Insert into a page the contract code that its comments name.
 
     Raises:
         ValueError: a comment names a function that the file does not have.

@@ -19,7 +19,7 @@ class Line:
 
 
 class Kind(StrEnum):
-    """The panel types of Grafana that are used.
+    """The Grafana panel types that the dashboard uses.
 
     They show values over time, a current value, or a table of current values.
     """

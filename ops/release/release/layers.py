@@ -166,7 +166,7 @@ def _add_to_layer(archive: tarfile.TarFile, path: Path, name: str, epoch: int) -
 
 
 def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
-    """Check that the programs in the unpacked layers start as the image's user.
+    """Unpack the layers, and check that their programs start as the image's user.
 
     `run --once` indexes the chain of `qos-oracle devnet`, which runs in a second container.
 

@@ -119,7 +119,7 @@ class Auditor:
         wait([window_future], self.wait_seconds)
 
     def take_response(self) -> tuple[AuditTarget, BlockWindow | None] | None:
-        """Return the target and the window of a finished request, or None without one.
+        """Return the target and the window of a finished request, or None if there is none.
 
         The window is None if a further endpoint did not respond.
 

@@ -1,4 +1,4 @@
-"""Reads blocks again at a given level of verification, and compares the stored rows.
+"""Reads blocks again at a given level, and compares them with the stored rows.
 
 The level of equal blocks is recorded. A run can be interrupted and continued, because its progress
 is stored in the database. Differences are checked twice before they are reported. See

@@ -252,7 +252,7 @@ def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> 
 
 @dataclass(frozen=True, slots=True)
 class RepairContext:
-    """What audits and repairs of stored rows need."""
+    """The objects that audits and repairs of stored rows need."""
 
     chain: ChainSource
     store: Store

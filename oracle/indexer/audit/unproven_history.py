@@ -38,7 +38,7 @@ def describe_unproven_history(
     max_unaudited: int = 0,
     audit_obstacle: str = "",
 ) -> str | None:
-    """Describe the unproven blocks and how to prove them, or return None without any.
+    """Describe the unproven blocks and how to prove them, or return None if there are none.
 
     Up to `max_unaudited` blocks that wait for the audit are not reported, provided that a second
     witness can audit them. `audit_obstacle` is the reason why the last audit failed, if it failed.

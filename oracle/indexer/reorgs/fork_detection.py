@@ -178,7 +178,7 @@ class ForkWatch:
 
 @dataclass(frozen=True, slots=True)
 class ForkContext:
-    """What fork detection needs.
+    """The objects that fork detection needs.
 
     `now` is in seconds of a monotonic clock.
     """

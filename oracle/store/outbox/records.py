@@ -91,7 +91,7 @@ class NonceState(StrEnum):
 
 
 class AttemptReason(StrEnum):
-    """Why a transaction was signed for a nonce."""
+    """The reason why a transaction was signed for a nonce."""
 
     FIRST = "first"
     BUMP = "bump"
@@ -100,7 +100,7 @@ class AttemptReason(StrEnum):
 
 
 class PauseKind(StrEnum):
-    """Why an account is paused or a call is held.
+    """The reason why an account is paused or a call is held.
 
     A pause of kind `funds` ends automatically, and so does a pause of kind `signer` after a
     refusal (decision 0099).
@@ -142,7 +142,7 @@ class Account(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """When and under which lease epoch a row was written.
+    """The time and the lease epoch of a write.
 
     `at` is in unix seconds. `actor` is the OS user of a command, or None for the daemon itself.
     """

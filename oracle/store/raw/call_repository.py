@@ -69,7 +69,7 @@ class CallRepository:
             last_key = (page[-1][0], page[-1][1], page[-1][2])
 
     def replace(self, calls: Sequence[Call]) -> None:
-        """Overwrite stored calls that were proven wrong by calls with the same keys."""
+        """Overwrite the stored calls that have the same keys and were proven wrong."""
         if calls:
             first_block = min(call_entry.block for call_entry in calls)
             last_block = max(call_entry.block for call_entry in calls)

@@ -21,7 +21,7 @@ _MAX_BIGINT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """How far a feed was read; times are by the feed's clock, in seconds.
+    """The progress of reading a feed; times are by the feed's clock, in seconds.
 
     Every row with a time before `settled_to` is settled. `first_id` is None until there is a row.
     `fully_polled_at` is the time of the last poll that returned all rows, or 0. `polls` is how

@@ -182,7 +182,7 @@ class LogRepository:
         return insert_missing_rows(self._connection, log_row, rows)
 
     def replace(self, logs: Sequence[Log]) -> None:
-        """Overwrite stored logs that were proven wrong by logs with the same keys.
+        """Overwrite the stored logs that have the same keys and were proven wrong.
 
         The given block times apply to all logs of these blocks.
 

@@ -22,7 +22,7 @@ _decay = lru_cache(maxsize=1 << 16)(compute_decay)
 
 @dataclass(slots=True)
 class IndexedCandidate:
-    """What determines a node's weight for one kind of task.
+    """The inputs of a node's weight for one kind of task.
 
     Fractions are in units of 10^-18. `base` is the node's reliability at the block time `since`
     (docs/reference/scoring-rules.md#reliability), and `boost` is its model boost M. The node is

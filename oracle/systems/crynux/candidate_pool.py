@@ -213,7 +213,7 @@ class CandidatePool:
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
-        """Return the available nodes with all models, or with some models if none has all."""
+        """Return the available nodes with all models, or all others if none has them."""
         if self.rules.legacy is not None:
             return self._compute_available_candidates(task, time, reserved)
         if self._max_stake is None:

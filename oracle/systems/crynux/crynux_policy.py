@@ -125,7 +125,7 @@ def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
-    """When a model is downloaded, and by how many nodes.
+    """The conditions for downloading a model, and the number of nodes that download it.
 
     See docs/explanation/dispatch.md#pre-download.
 

@@ -112,7 +112,7 @@ class FreeNodes:
             self._search_by_requirement.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node that is not reserved fits.
+        """Return whether a free node that is not reserved fits the requirement.
 
         Nodes are as of the last `advance_to`.
         """

@@ -158,7 +158,7 @@ def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """How many more download requests may be made in a day.
+    """The number of download requests that may still be made in a day.
 
     Each reservation reduces the number.
     """

@@ -10,7 +10,7 @@ from oracle.domain.state import Membership, Node, Task
 
 
 class IneligibilityReason(StrEnum):
-    """Why a node is not a candidate.
+    """The reason why a node is not a candidate.
 
     If several reasons apply, the first in this list counts.
     """

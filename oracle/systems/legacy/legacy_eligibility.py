@@ -66,7 +66,7 @@ def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
 
 
 class TooFewReason(StrEnum):
-    """Why an eligible node is not a candidate for a task that needs three nodes."""
+    """The reason why an eligible node is no candidate for a task that needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
     # Reason for GPT tasks, which need three nodes with the same GPU.

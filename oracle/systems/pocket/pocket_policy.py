@@ -221,7 +221,7 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
 
 
 class StakeIneligibility(StrEnum):
-    """Why a member's stake keeps it from being a candidate.
+    """The reason why a member's stake keeps it from being a candidate.
 
     See docs/explanation/pocket.md#stake-and-height.
     """

@@ -37,7 +37,7 @@ class NodeStats(NamedTuple):
 
 
 class ChainMemory(Protocol):
-    """What a profile stores about the nodes of one chain.
+    """The data that a profile stores about the nodes of one chain.
 
     Times are in whole milliseconds. Outcomes count in the order in which they are recorded.
     `compute_stats` changes nothing, even if it is called repeatedly and for different times.
@@ -72,7 +72,7 @@ class ChainMemory(Protocol):
 
 
 class TicketReason(StrEnum):
-    """Why a node has its number of tickets.
+    """The reason for a node's number of tickets.
 
     `untested` means all tickets, because there is no recent outcome, and `top_tier` means all
     tickets because of low latency. `penalised` and `zeroed` mean that latency cost some or all

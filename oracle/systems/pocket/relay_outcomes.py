@@ -39,7 +39,7 @@ class OutcomeKind(StrEnum):
 
 
 class Blame(StrEnum):
-    """Whether an outcome counts as a success of the node, as a failure, or not at all."""
+    """The effect of an outcome on a node, which is a success, a failure or none."""
 
     SUCCESS = "success"
     FAILURE = "failure"

@@ -71,7 +71,7 @@ def build_fee_market(base_fee: int, rewards: Sequence[int], min_tip: int = 0) ->
 
 
 def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | None:
-    """Combine the fee markets of several endpoints, or return None without any.
+    """Combine the fee markets of several endpoints, or return None if there are none.
 
     The highest base fee within the cap is used. This is the safest choice, because a transaction
     pays the base fee of its block, even if it offers more. The lowest tip is used, because the

@@ -49,7 +49,7 @@ class NonceUse(NamedTuple):
 
 
 class NonceUseEvidence(NamedTuple):
-    """What the endpoints return about the use of a nonce.
+    """The evidence from the endpoints about the use of a nonce.
 
     `use` is None if no endpoint returns a transaction with this nonce. `endpoints` are the names
     of the endpoints that have the final block. `is_agreed` is whether all of these endpoints that
