@@ -13,15 +13,14 @@ from oracle.domain.reports.node_kicks import NO_TARGET, KickState, NodeKick
 from oracle.domain.state import Membership
 from oracle.indexer.block_hooks import BlockHook
 from oracle.kickouts.kickout_cases import (
-    find_accusation_obstacle,
     is_accused_for_interval,
     is_kickout_due_at_head,
-    load_cursor_time,
+    load_kickout_cases,
     load_last_round,
     prove_node_in_last_round,
 )
 from oracle.kickouts.kickout_context import KickoutContext
-from oracle.kickouts.objection_delay import is_objection_accepted, load_objection_delays
+from oracle.kickouts.objection_delay import is_objection_accepted
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -87,10 +86,15 @@ def find_kickout_obstacle(
     if not is_kickout_due_at_head(uow, node, due_since, context.policy.rules):
         return _NOT_DUE
     if request.kind == ACCUSE:
-        time = load_cursor_time(uow)
-        return find_accusation_obstacle(
-            last_round, proof, kick, context.report_settings, time
-        ) or _find_objection_delay_reason(context, uow, node, due_since, time)
+        cases = load_kickout_cases(
+            uow,
+            context.leaf_cache,
+            context.policy,
+            context.report_settings,
+            [node],
+            with_hold_reasons=False,
+        )
+        return next((case.obstacle for case in cases), _NOT_DUE)
     return _find_execution_obstacle(uow, node, kick, due_since)
 
 
@@ -100,20 +104,6 @@ def _find_execution_obstacle(
     if is_objection_accepted(uow, node, due_since):
         return "this reporter accepted the objection of the node"
     return None if is_accused_for_interval(kick, due_since) else _NOT_DUE
-
-
-def _find_objection_delay_reason(
-    context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
-) -> str | None:
-    """Return why an objection now delays a planned accusation, if one does."""
-    open_intervals = (
-        entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None
-    )
-    interval = next(open_intervals, None)
-    if interval is None:
-        return None
-    delay = load_objection_delays(uow, context.policy, [(interval, due_since)], time).get(node)
-    return None if delay is None else delay.reason
 
 
 def is_kick_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:

@@ -6,6 +6,7 @@ docs/explanation/kickouts.md#lifecycle.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from oracle.chain.hex_names import format_account_id
 from oracle.domain.fold.working_set import KickoutDue
@@ -106,20 +107,18 @@ def load_kickout_cases(
     `with_hold_reasons` also loads the scores of each node, which takes long in a mass outage, when
     the kickouts of thousands of nodes are due.
     """
-    intervals = load_open_kickout_intervals(uow, policy.rules)
-    kicks = {kick.node: kick for kick in uow.rounds.list_kicks()}
+    intervals = load_open_kickout_intervals(uow, policy.rules, nodes)
+    kicks = (
+        {kick.node: kick for kick in uow.rounds.list_kicks()}
+        if nodes is None
+        else uow.rounds.get_kick_by_node(nodes)
+    )
     last_round = load_last_round(uow, cache)
     due_nodes = {interval.node for interval in intervals}
     accused_nodes = sorted(node for node, kick in kicks.items() if kick.is_accused)
     nodes_with_intervals = [(interval.node, interval) for interval in intervals] + [
         (node, None) for node in accused_nodes if node not in due_nodes
     ]
-    if nodes is not None:
-        nodes_with_intervals = [
-            node_with_interval
-            for node_with_interval in nodes_with_intervals
-            if node_with_interval[0] in nodes
-        ]
     proof_by_node = _prove_nodes_in_last_round(
         uow, cache, last_round, [node for node, _ in nodes_with_intervals]
     )
@@ -134,7 +133,7 @@ def load_kickout_cases(
                 interval=interval,
                 proof=proof,
                 kick=kick,
-                obstacle=find_accusation_obstacle(last_round, proof, kick, settings, time),
+                obstacle=_find_accusation_obstacle(last_round, proof, kick, settings, time),
                 hold_reason=_find_hold_reason(uow, policy, node, interval)
                 if with_hold_reasons
                 else None,
@@ -189,7 +188,7 @@ def load_cursor_time(uow: UnitOfWork) -> int:
     return 0 if cursor is None else cursor.time
 
 
-def find_accusation_obstacle(
+def _find_accusation_obstacle(
     last_round: PiecedRound | None,
     proof: NodeProof | None,
     kick: NodeKick | None,
@@ -250,19 +249,33 @@ def is_accused_for_interval(kick: NodeKick | None, due_since: int) -> bool:
     )
 
 
-def load_open_kickout_intervals(uow: UnitOfWork, rules: Rules) -> list[KickoutDue]:
-    """Return the open kickout intervals, oldest first.
+def load_open_kickout_intervals(
+    uow: UnitOfWork, rules: Rules, nodes: Collection[Address] | None = None
+) -> list[KickoutDue]:
+    """Return the open kickout intervals of all nodes or of `nodes`, oldest first.
 
     Under legacy rules, scores count only within a time window. An interval that ended with this
     window is left out, although no event of the node has closed the interval yet.
     """
-    intervals = uow.kickouts.list_open()
+    intervals = (
+        uow.kickouts.list_open()
+        if nodes is None
+        else sorted(
+            (
+                interval
+                for node in nodes
+                for interval in uow.kickouts.list_for_node(node)
+                if interval.closed_at is None
+            ),
+            key=attrgetter("opened_at"),
+        )
+    )
     cursor = uow.cursor.get()
     if rules.legacy is None or not intervals or cursor is None:
         return intervals
-    nodes = uow.nodes.get_many([interval.node for interval in intervals])
+    stored_nodes = uow.nodes.get_many([interval.node for interval in intervals])
     due_nodes = {
-        node.address for node in nodes.values() if is_kickout_due(node, rules, cursor.time)
+        node.address for node in stored_nodes.values() if is_kickout_due(node, rules, cursor.time)
     }
     return [interval for interval in intervals if interval.node in due_nodes]
 

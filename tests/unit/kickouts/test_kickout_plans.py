@@ -14,6 +14,7 @@ from oracle.bindings.qos_roots import RootsStatus
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.oracle_events import KickAccused
 from oracle.domain.ids import ZERO_HASH, Address
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.node_kicks import NEVER_EXPIRES, Expulsion, KickState, NodeKick
 from oracle.domain.roots.pieces import PiecedRound
 from oracle.kickouts.kick_calls import find_kickout_obstacle
@@ -209,6 +210,16 @@ def test_unsent_execution_is_dropped_after_accepted_objection(context):
     plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT)
     accept_objection(context)
     assert list_obstacles(context) == ["this reporter accepted the objection of the node"]
+
+
+def test_unsent_accusation_is_dropped_after_accepted_objection(context):
+    state_round(context, 1, DUE)
+    plan_accusation(context, *load_case(context))
+    accept_objection(context)
+    policy = POLICY._replace(objection_terms=ObjectionTerms(window=0, answer=0, ignored=0))
+    assert list_obstacles(replace(context, policy=policy)) == [
+        "this reporter accepted the objection: an outage"
+    ]
 
 
 def accept_objection(context: KickoutContext) -> None:

@@ -6,6 +6,7 @@ See docs/explanation/kickouts.md#lifecycle.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from sqlalchemy import Engine, event
 
 from oracle.domain.fold.working_set import KickoutDue
@@ -83,3 +84,20 @@ def test_open_intervals_are_read_once_per_tick(new_sqlite_store, monkeypatch):
         with store.read_transaction() as uow:
             load_planned_cases(uow, LeafCache())
     assert reads == [1]
+
+
+def test_case_of_a_single_node_is_loaded_without_the_other_due_nodes(
+    new_sqlite_store, monkeypatch
+):
+    with new_sqlite_store() as store:
+        store_due_nodes(store, 40, 30, 10)
+        with store.read_transaction() as uow:
+            cases = load_planned_cases(uow, LeafCache())
+            monkeypatch.setattr(KickoutRepository, "list_open", pytest.fail)
+            single_cases = [
+                load_kickout_cases(
+                    uow, LeafCache(), POLICY, SETTINGS, [case.node], with_hold_reasons=False
+                )
+                for case in cases
+            ]
+    assert single_cases == [[case] for case in cases]
