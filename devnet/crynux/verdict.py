@@ -1,4 +1,4 @@
-"""Compares the daemon's view of a third-party network with another reading of its chain."""
+"""Compares the daemon's view of a third-party network with an independent reading of the chain."""
 
 import json
 import subprocess

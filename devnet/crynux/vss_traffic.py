@@ -229,7 +229,7 @@ class VssTraffic:
                 )
 
     def _build_result_upload_reports(self) -> Iterator[Transaction]:
-        """Yield reports of the relay that the results of validated groups were uploaded."""
+        """Yield the relay's reports about uploaded results of validated groups."""
         for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True

@@ -41,7 +41,7 @@ class DemoNode:
     lies_once: bool = False
 
     def sample_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
-        """Return how many blocks the node takes to answer a task, or None if it never answers."""
+        """Return after how many blocks the node answers a task, or None if it never does."""
         blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
         return None if wave in self.silent_waves else blocks
 

@@ -116,7 +116,7 @@ def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> Bl
 def select_final_block_to_store(
     window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> BlockRef | None:
-    """Return the final block to store with a window, or None if there is no newer one.
+    """Return the newer final block to store with a window, or None if there is none.
 
     If the final block of the heads is above the window, it was not read yet. The last block of the
     window is then stored as final instead.

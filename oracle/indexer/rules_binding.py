@@ -118,9 +118,10 @@ def get_rules_replacement_block(uow: UnitOfWork) -> int:
 
 
 def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
-    """Lower the block at which rules were replaced, if a rewind goes below it.
+    """Move the recorded block of a rules replacement back to the block of a rewind.
 
-    Reports after the block of the rewind are built again, under the current rules.
+    A lower recorded block is kept. Reports after the block of the rewind are built again, under
+    the current rules.
     """
     if get_rules_replacement_block(uow) > block:
         uow.bookmarks.set(_REPLACED_AT_KEY, block)

@@ -135,7 +135,7 @@ def _advance_shadow_to_block(
 
 @dataclass(frozen=True, slots=True)
 class ShadowStage:
-    """The folder of shadow folds.
+    """The folder that contains the files of shadow folds.
 
     It contains one file for each rule set and version of the fold.
     """

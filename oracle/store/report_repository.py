@@ -198,7 +198,7 @@ class ReportRepository:
         return due_count
 
     def get_newest_time_up_to(self, block: int) -> int:
-        """Return the as-of time of the newest report up to a block, or 0 without a report."""
+        """Return the as-of time of the newest report up to a block, or 0 if there is none."""
         query = select(report.c.as_of_time).where(report.c.as_of_number <= block)
         newest_query = query.order_by(report.c.as_of_number.desc()).limit(1)
         return self._connection.execute(newest_query).scalar_one_or_none() or 0

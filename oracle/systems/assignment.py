@@ -161,7 +161,7 @@ def filter_queued_items(
 def _find_remaining_draws(
     item: QueueItem, previous_draws: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
-    """Return the draws of an item if all of them stay active, or else an empty mapping."""
+    """Return the draws of an item if all of them stay active, else an empty mapping."""
     node_by_task = {
         task.key: previous_draws[task.key] for task in item.tasks if task.key in previous_draws
     }

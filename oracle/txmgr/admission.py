@@ -298,9 +298,9 @@ def _decide_on_pending_duplicate(
 def _admit_call_batch(
     context: AccountContext, intents: Sequence[Intent], heads: Heads
 ) -> Iterator[StepResult]:
-    """Check a batch of calls, mark those that can be sent as ready, and yield the results.
+    """Check a batch of calls, and mark those that can be sent as ready.
 
-    They become ready in a single commit.
+    The results are yielded. All calls become ready in a single commit.
     """
     checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
     steps = [

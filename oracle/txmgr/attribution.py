@@ -70,7 +70,7 @@ def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResu
 
 
 def find_missing_receipt_reason(context: AccountContext) -> str | None:
-    """Return the error of a nonce that is used but has no receipt, if there is one."""
+    """Return the error of a used nonce without a receipt, or None if there is none."""
     with context.store.read_transaction() as uow:
         intents = find_intents_without_receipt(uow, context.account)
     return f"{context.account.address}: {intents[0].error_text}" if intents else None
@@ -101,7 +101,7 @@ def _load_own_transaction_hashes(
 def _find_logged_block(
     uow: UnitOfWork, slot: NonceSlot, attempts: Sequence[Attempt], own_hashes: Collection[Hash]
 ) -> int | None:
-    """Return the block with stored logs of one of these transactions, or None if there is none."""
+    """Return the block whose stored logs contain one of these transactions, or None."""
     sent_blocks = [
         attempt.first_sent_block for attempt in attempts if attempt.first_sent_block is not None
     ]

@@ -112,7 +112,7 @@ def _send_and_record_attempts(
 def _correct_lack_of_funds(
     context: AccountContext, slot_and_attempt: tuple[NonceSlot, Attempt], result: SendResult
 ) -> SendResult:
-    """Return that the nonce is used in place of a lack of funds, if the chain shows that it is.
+    """Change a reported lack of funds to a used nonce, if the chain shows its use.
 
     An endpoint without the newest block checks an old balance, and another endpoint may report at
     the same time that the nonce is too low. A used nonce costs nothing more, so the account is not

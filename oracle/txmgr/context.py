@@ -44,7 +44,7 @@ class FirstSeenBlocks:
     _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
     def record_first_block(self, intent_id: int, block_number: int) -> int:
-        """Record the head at which a call is seen, and return the lowest head of this call.
+        """Record the head at which a call is seen, and return its lowest recorded head.
 
         The lowest head is not always the first, because a reorg may lower the head.
         """

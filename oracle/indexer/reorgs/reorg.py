@@ -421,7 +421,9 @@ def _compare_blocks(
 
 
 def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef) -> None:
-    """Check that the index matches the chain below a block of the chain.
+    """Check that the indexed blocks below `block` are on the chain.
+
+    The block itself is on the chain.
 
     Raises:
         InputError: the index differs or may differ from the chain; the message contains the

@@ -68,7 +68,10 @@ class IntentRepository:
         )
 
     def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
-        """Return the intent with a request's dedup key, in any state, or None if it is new."""
+        """Return the intent with the dedup key of a request, whatever its state is.
+
+        The result is None if there is no such intent.
+        """
         is_same_request = and_(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.contract == request.contract,
@@ -287,7 +290,7 @@ class IntentRepository:
         return self.list_in_states(account, UNFINISHED_STATES)
 
     def find_most_urgent_pending_call(self, account: Account, kind: str) -> Intent | None:
-        """Return the most urgent call of a kind that is not mined yet, if there is one."""
+        """Return the most urgent unmined call of a kind, or None if there is none."""
         pending_intents = self.list_in_states(account, PENDING_STATES)
         return next((intent for intent in pending_intents if intent.request.kind == kind), None)
 

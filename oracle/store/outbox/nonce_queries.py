@@ -80,7 +80,10 @@ class NonceQueries:
         return list(self._connection.execute(query).scalars())
 
     def find_slot(self, account: Account, nonce: int) -> NonceSlot | None:
-        """Return the slot of a nonce, even if it is final, or None if the nonce has no slot."""
+        """Return the slot of a nonce, or None if it has none.
+
+        Final slots are included.
+        """
         query = select(pub_nonce).where(
             build_account_condition(account), pub_nonce.c.nonce == nonce
         )
