@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from oracle.chain.heads import Heads
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
+from oracle.errors import TransientError
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.logger import get_logger
+from oracle.txmgr.budget import DAY_SECONDS
 from oracle.txmgr.context import StepResult
 
 # Bookmark of the block of the first check, and of the root of the newest round checked.
@@ -171,11 +173,19 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
     endpoint may return an old block.
 
     Raises:
-        TransientError: no endpoint answers.
+        TransientError: no endpoint answers, or the two times differ by more than a day. An embargo
+            is never shortened, so a clock years in the future would end all signing.
     """
     contract_status = context.fetch_contract_status()
     account_context = context.account_context
-    started_at = max(contract_status.block.time, int(account_context.clock()))
+    block_time, clock_time = contract_status.block.time, int(account_context.clock())
+    if abs(clock_time - block_time) > DAY_SECONDS:
+        raise TransientError(
+            f"the clock of this machine is at {clock_time}, but the newest block is of "
+            f"{block_time}; nothing is signed until they differ by less than a day: correct the "
+            "clock, or use an endpoint that is not behind"
+        )
+    started_at = max(block_time, clock_time)
     embargo_end = started_at + context.report_settings.ttl_seconds
     has_signer = account_context.sender_account.has_signer
     head = contract_status.head

@@ -1,5 +1,6 @@
 """A daemon that returns after an hour, after a reorg, or with an old or an empty database."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,25 @@ def test_nothing_is_signed_after_a_restore_until_statements_expire(
         # The embargo begins only once after a restore.
         create_sending_jobs(harness).reconcile_nonces()
         assert find_unsent_report_reason(harness.reporting) is None
+
+
+@pytest.mark.parametrize("skew", [-(10**9), 2 * 86_400, 10**9])
+def test_clock_that_is_days_wrong_starts_no_embargo(sqlite_harness: Harness, skew: int):
+    """An embargo is never shortened, so the reporter would sign nothing for decades."""
+    harness = sqlite_harness
+    correct_clock = harness.context.clock
+    harness.context = replace(harness.context, clock=lambda: correct_clock() + skew)
+    with pytest.raises(TransientError, match="the clock of this machine is at"):
+        harness.contexts.start_signing_embargo()
+
+    harness.context = replace(harness.context, clock=correct_clock)
+    harness.contexts.start_signing_embargo()
+    domain = harness.context.sender_account.domain
+    with harness.store.read_transaction() as uow:
+        embargo_end = uow.statements.find_embargo_end(
+            domain.chain_id, domain.contract, harness.context.sender_account.signer.address
+        )
+    assert embargo_end == harness.testbed.chain.time + SETTINGS.ttl_seconds
 
 
 def list_signatures(harness: Harness) -> list[SignedStatement]:
