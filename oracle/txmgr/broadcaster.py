@@ -61,6 +61,17 @@ def send_attempts(
     )
 
 
+def send_newest_attempt(
+    context: AccountContext, slot: NonceSlot, heads: Heads
+) -> StepResult | None:
+    """Send the newest attempt of a nonce, or return None if it was sent already."""
+    with context.store.read_transaction() as uow:
+        attempts = uow.outbox.slots.list_attempts(slot)
+    if not attempts or attempts[-1].sends:
+        return None
+    return send_attempts(context, [(slot, attempts[-1])], heads)
+
+
 def rebroadcast_attempt(
     context: AccountContext, slot: NonceSlot, attempt: Attempt, heads: Heads
 ) -> tuple[SendOutcome, StepResult | None]:

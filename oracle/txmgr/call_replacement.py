@@ -20,6 +20,7 @@ from oracle.store.outbox.records import (
 )
 from oracle.telemetry.txmgr_metrics import FEE_CAPPED
 from oracle.txmgr.admission import defer_or_end_call, preflight_calls
+from oracle.txmgr.broadcaster import send_newest_attempt
 from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
 from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, add_gas_margin
@@ -27,7 +28,6 @@ from oracle.txmgr.client.preflight import preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import apply_decision, decide_on_deadline
-from oracle.txmgr.fee_bump import send_newest_attempt
 from oracle.txmgr.signing_queue import sign_call
 from oracle.txmgr.unconfirmed import (
     Replacement,
@@ -95,7 +95,36 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
         )
     unconfirmed_nonce = UnconfirmedNonce(slot, intent, attempts)
     check_nonce_not_mined(context, unconfirmed_nonce)
-    self_call = SimulatedCall(account.address, account.address, "0x")
+    replacement, cap_reason = _price_noop(context, unconfirmed_nonce)
+    if replacement is None:
+        raise InputError(
+            f"cannot cancel the call with nonce {slot.nonce}, because a no-op in its place would "
+            f"not be mined: {cap_reason}"
+        )
+    return replacement
+
+
+def replace_expired_call(
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, heads: Heads
+) -> StepResult | None:
+    """Give the nonce of an expired call to a no-op, or return None if a limit forbids it.
+
+    The call would revert, which costs more gas than a no-op. Later nonces wait for this one.
+
+    Raises:
+        TransientError: no endpoint answers.
+    """
+    replacement, _ = _price_noop(context, unconfirmed_nonce)
+    FEE_CAPPED.labels(context.role).set(int(replacement is None))
+    return None if replacement is None else replace_with_noop(context, replacement, heads)
+
+
+def _price_noop(
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce
+) -> tuple[Replacement | None, str]:
+    """Price a no-op that takes over a nonce; see `price_replacement`."""
+    address = context.account.address
+    self_call = SimulatedCall(address, address, "0x")
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
@@ -103,13 +132,7 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     gas_limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
-    replacement, cap_reason = price_replacement(context, unconfirmed_nonce, gas_limit, "0x")
-    if replacement is None:
-        raise InputError(
-            f"cannot cancel the call with nonce {slot.nonce}, because a no-op in its place would "
-            f"not be mined: {cap_reason}"
-        )
-    return replacement
+    return price_replacement(context, unconfirmed_nonce, gas_limit, "0x")
 
 
 def _replace_call(

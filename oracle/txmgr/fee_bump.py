@@ -10,10 +10,11 @@ from typing import NamedTuple
 from oracle.chain.heads import Heads
 from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import AttemptReason, NonceSlot, NonceState, PauseKind
+from oracle.store.outbox.records import AttemptReason, NonceState, PauseKind
 from oracle.telemetry.txmgr_metrics import ATTEMPTS_EXHAUSTED, FEE_CAPPED
-from oracle.txmgr.broadcaster import send_attempts
+from oracle.txmgr.broadcaster import send_newest_attempt
 from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
+from oracle.txmgr.call_replacement import replace_expired_call
 from oracle.txmgr.client.preflight import PreflightOutcome
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext, StepResult
@@ -76,6 +77,8 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     # before this nonce is used.
     if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed_nonce):
         return None
+    if deadline is not None and deadline < heads.final.time:
+        return replace_expired_call(context, unconfirmed_nonce, heads)
     gas = _compute_bump_gas(context, unconfirmed_nonce, heads)
     if gas.is_malformed:
         _pause_account(context, gas.reason)
@@ -156,17 +159,6 @@ def find_lowest_unconfirmed(uow: UnitOfWork, context: AccountContext) -> Unconfi
             return None
         return UnconfirmedNonce(slot, intent, attempts)
     return None
-
-
-def send_newest_attempt(
-    context: AccountContext, slot: NonceSlot, heads: Heads
-) -> StepResult | None:
-    """Send the newest attempt of a nonce, or return None if it was sent already."""
-    with context.store.read_transaction() as uow:
-        attempts = uow.outbox.slots.list_attempts(slot)
-    if not attempts or attempts[-1].sends:
-        return None
-    return send_attempts(context, [(slot, attempts[-1])], heads)
 
 
 def _is_bump_urgent(

@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 from oracle.reporting.report_planner import plan_push
+from oracle.store.outbox.records import PUSH, AttemptReason
 from oracle.txmgr.deferral import compute_deadline_margin_seconds
-from tests.support.harness import Harness, run_next_step
+from tests.support.harness import FINALITY, Harness, run_next_step
 from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
     list_attempts,
     list_slots,
+    mine_expensive_blocks,
     send_unmined_push,
 )
 from tests.support.sending.rounds import plan_round
@@ -114,6 +116,29 @@ def test_case_f12_late_push_is_bumped_if_another_call_waits(
     harness.mine(2)
     harness.tick()
     assert [slot.state.value for slot in list_slots(harness)] == ["mined", "live"]
+
+
+def test_expired_push_becomes_a_noop_if_another_call_waits(sqlite_harness: Harness):
+    """A push of a later report would take over the nonce, but waits until gas is cheaper."""
+    harness = sqlite_harness
+    send_unmined_push(harness, replace(BY_BLOCKS, bump_blocks=3))
+    send_background_call(harness, "behind")
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    mine_before_deadline(harness, 0)
+    mine_expensive_blocks(harness, 5 * GWEI, FINALITY + 2)
+    harness.tick()
+    noop = list_attempts(harness)[-1]
+    assert (noop.reason, noop.signed.gas_limit) == (AttemptReason.NOOP, 21_000)
+
+    harness.mine(2)
+    harness.tick()
+    first_slot = list_slots(harness)[0]
+    assert (first_slot.state.value, first_slot.succeeded, first_slot.gas_used) == (
+        "mined",
+        True,
+        21_000,
+    )
+    assert harness.states(PUSH)[0] == "cancelled"
 
 
 def land_push_after_blocks(harness: Harness, blocks: int) -> None:
