@@ -144,10 +144,10 @@ class ChainCheck:
             self._run_requested.clear()
             self.check_nodes()
             jitter_share = random.random() * self._section.jitter  # noqa: S311  no secret
-            seconds = self._section.every_seconds * (1 + jitter_share)
-            min_wait = min(seconds, self._min_seconds)
+            wait_seconds = self._section.every_seconds * (1 + jitter_share)
+            min_wait = min(wait_seconds, self._min_seconds)
             if not self._stopped.wait(min_wait):
-                self._run_requested.wait(seconds - min_wait)
+                self._run_requested.wait(wait_seconds - min_wait)
 
 
 class StakeWatch:

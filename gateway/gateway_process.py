@@ -76,12 +76,12 @@ def _open_service(config: GatewayConfig, store: Store, stop: StopSignal) -> Sele
 def _open_check_schedule(
     config: GatewayConfig, service: SelectionService, exit_stack: ExitStack
 ) -> CheckSchedule:
-    chains = [
+    chain_checks = [
         ChainCheck(chain, checks_section, service)
         for chain, checks_section in config.checks.items()
     ]
-    stakes = None
+    stake_watch = None
     if config.stakes.database_url is not None:
         daemon_store = exit_stack.enter_context(Store.open(config.stakes.database_url))
-        stakes = StakeWatch(daemon_store, config.stakes.every_seconds, service)
-    return CheckSchedule(chains, stakes)
+        stake_watch = StakeWatch(daemon_store, config.stakes.every_seconds, service)
+    return CheckSchedule(chain_checks, stake_watch)

@@ -122,8 +122,13 @@ def _iter_incident_entries(
     incident_by_number = {incident.number: incident for incident in previous_snapshot.incidents}
     for incident in current_snapshot.incidents:
         if incident.number not in incident_by_number:
-            kind = "network outage" if incident.is_network_outage else "burst of one application"
-            text = f"incident: {kind}, {incident.nodes} nodes time out; their timeouts are marked"
+            kind_text = (
+                "network outage" if incident.is_network_outage else "burst of one application"
+            )
+            text = (
+                f"incident: {kind_text}, {incident.nodes} nodes time out; their timeouts are "
+                "marked"
+            )
             yield FeedEntry(current_snapshot.time, current_snapshot.block, text, "big")
         earlier_incident = incident_by_number.get(incident.number)
         was_over = earlier_incident is not None and earlier_incident.over_at is not None

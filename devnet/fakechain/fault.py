@@ -107,8 +107,8 @@ class InjectedFault:
             return False
         if block_range is not None and not _ranges_overlap(request.block_range, block_range):
             return False
-        when = self.limits.get("when")
-        return when is None or when(request)
+        condition = self.limits.get("when")
+        return condition is None or condition(request)
 
 
 def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[int, int]) -> bool:

@@ -129,14 +129,14 @@ class MinedBlock(Block):
     gas_used = 0
 
     def _encode_header(self) -> bytes:
-        parent = bytes.fromhex(self.parent_hash[2:])
+        parent_hash_bytes = bytes.fromhex(self.parent_hash[2:])
         txs, receipts = self._roots
         return encode_rlp_list(
             [
-                _RLP_32_BYTES_PREFIX + parent,
+                _RLP_32_BYTES_PREFIX + parent_hash_bytes,
                 _RLP_UNCLES_AND_MINER,
                 # No request reads the state, so the state root may be any 32 bytes.
-                _RLP_32_BYTES_PREFIX + parent,
+                _RLP_32_BYTES_PREFIX + parent_hash_bytes,
                 _RLP_32_BYTES_PREFIX + txs,
                 _RLP_32_BYTES_PREFIX + receipts,
                 _RLP_BLOOM_PREFIX + self._bloom.to_bytes(256, "big"),
@@ -144,7 +144,7 @@ class MinedBlock(Block):
                 *map(encode_int, (self.number, _GAS_LIMIT, self.gas_used, self.time)),
                 encode_int(self._salt),
                 _RLP_HEADER_TAIL,
-                _RLP_32_BYTES_PREFIX + parent,
+                _RLP_32_BYTES_PREFIX + parent_hash_bytes,
                 _RLP_32_BYTES_PREFIX + bytes.fromhex(_EMPTY_REQUESTS_HASH[2:]),
             ]
         )

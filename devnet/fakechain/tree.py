@@ -104,10 +104,10 @@ class BlockTree:
         self, parent: Block | None, position: tuple[int, int], txs: Iterable[Tx]
     ) -> MinedBlock:
         parent_hash = parent.hash if parent else ""
-        salt = self._child_counts.get(parent_hash, 0)
-        self._child_counts[parent_hash] = salt + 1
+        child_index = self._child_counts.get(parent_hash, 0)
+        self._child_counts[parent_hash] = child_index + 1
         block = MinedBlock(
-            parent, (*position, salt), tuple(self._assign_nonces(txs)), self.chain_id
+            parent, (*position, child_index), tuple(self._assign_nonces(txs)), self.chain_id
         )
         self.blocks.add_block(block, block.tx_hashes)
         return block

@@ -182,9 +182,9 @@ class RelayHistory:
                 time_text = datetime.fromtimestamp(int(timed_row.time), UTC).strftime(
                     "%Y-%m-%dT%H:%M:%SZ"
                 )
-                gpu = f"{node.gpu}.{node.vram}"
+                gpu_text = f"{node.gpu}.{node.vram}"
                 yield (
-                    f"[{time_text}] [Node {action}] [{gpu}] [{timed_row.row.node}] "
+                    f"[{time_text}] [Node {action}] [{gpu_text}] [{timed_row.row.node}] "
                     f"[{timed_row.row.task}]"
                 )
 

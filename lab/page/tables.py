@@ -207,10 +207,10 @@ def build_interval_table(comparison: Comparison) -> Table:
 def build_node_table(comparison: Comparison) -> Table:
     """Build a table of all nodes, with score, rank and share under each system."""
     first_result = comparison.results[0]
-    names = [result.column.name for result in comparison.results]
+    system_names = [result.column.name for result in comparison.results]
     column_names = [
-        "node", "status", "hardware", *(f"score: {name}" for name in names), "tasks", "share",
-        *(f"share: {name}" for name in names),
+        "node", "status", "hardware", *(f"score: {name}" for name in system_names),
+        "tasks", "share", *(f"share: {name}" for name in system_names),
     ]  # fmt: skip
     rows = []
     for final_state in first_result.measurement.nodes:

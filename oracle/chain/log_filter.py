@@ -122,12 +122,12 @@ def _convert_hex_to_lower_case(responses: Sequence[LogResponse]) -> None:
 
     Raises an error for invalid hex.
     """
-    texts = list(chain.from_iterable([response.topics for response in responses]))
-    texts += [response.data for response in responses]
-    texts += [response.transaction_hash for response in responses]
-    texts += {response.block_hash for response in responses}
-    texts += {response.address for response in responses}
-    if _are_lower_case_hex(texts):
+    topic_texts = list(chain.from_iterable([response.topics for response in responses]))
+    topic_texts += [response.data for response in responses]
+    topic_texts += [response.transaction_hash for response in responses]
+    topic_texts += {response.block_hash for response in responses}
+    topic_texts += {response.address for response in responses}
+    if _are_lower_case_hex(topic_texts):
         return
     for response in responses:
         response.address = response.address.lower()
@@ -135,7 +135,7 @@ def _convert_hex_to_lower_case(responses: Sequence[LogResponse]) -> None:
         response.data = response.data.lower()
         response.block_hash = response.block_hash.lower()
         response.transaction_hash = response.transaction_hash.lower()
-    if not _are_lower_case_hex([text.lower() for text in texts]):
+    if not _are_lower_case_hex([text.lower() for text in topic_texts]):
         raise ValueError("a field of a log is not hex")
 
 

@@ -45,12 +45,12 @@ def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
 
     `now` is a block time in unix seconds.
     """
-    deadline = format_block_time(ready_at)
+    deadline_text = format_block_time(ready_at)
     if now < ready_at:
-        return f"the vetoer has until {deadline}"
+        return f"the vetoer has until {deadline_text}"
     return (
-        f"the vetoer had until {deadline}; `qos-oracle kickout execute {node}` shows what else "
-        "must happen first"
+        f"the vetoer had until {deadline_text}; `qos-oracle kickout execute {node}` shows what "
+        "else must happen first"
     )
 
 
@@ -149,8 +149,8 @@ def _iterate_unmet_conditions(
     now, head = contract_status.block.time, contract_status.head
     if now < accusation.ready_at:
         seconds_left = accusation.ready_at - now
-        deadline = format_block_time(accusation.ready_at)
-        yield f"the vetoer has until {deadline}, {seconds_left} s of chain time from now"
+        deadline_text = format_block_time(accusation.ready_at)
+        yield f"the vetoer has until {deadline_text}, {seconds_left} s of chain time from now"
     executable_round = accusation.round + contract_status.limits.kick_rounds
     if head.round < executable_round:
         yield f"round {executable_round} must be accepted first, the newest is {head.round}"

@@ -160,8 +160,8 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
 
 def _format_lane_row(lane: ReportLane) -> list[str]:
     share_text = "-" if lane.incentive_share is None else format_decimal(lane.incentive_share)
-    before = "-" if lane.before is None else _format_lane(lane.before)
-    return [str(lane.seat), lane.node, before, _format_lane(lane.lane), share_text]
+    before_text = "-" if lane.before is None else _format_lane(lane.before)
+    return [str(lane.seat), lane.node, before_text, _format_lane(lane.lane), share_text]
 
 
 def _format_lane(lane: int) -> str:

@@ -340,21 +340,21 @@ class HolderState(Enum):
 
 def build_holder_name(command: str) -> str:
     """Build this process's name as a lease holder: `run on host, process 123 (…)`."""
-    name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
+    holder_name = f"{command} on {socket.gethostname()}, process {os.getpid()}"
     namespace = _read_namespace_digest()
     process_stat = _read_process_stat(os.getpid())
     if namespace is None or process_stat is None:
-        return name
-    return f"{name} (begun {process_stat[1]} at {namespace})"
+        return holder_name
+    return f"{holder_name} (begun {process_stat[1]} at {namespace})"
 
 
 def get_holder_state(holder: str | None) -> HolderState:
     """Return the state of the named process, or UNKNOWN if it cannot be determined."""
-    suffix = None if holder is None else _HOLDER_SUFFIX.search(holder)
-    if suffix is None or suffix[3] != _read_namespace_digest():
+    suffix_match = None if holder is None else _HOLDER_SUFFIX.search(holder)
+    if suffix_match is None or suffix_match[3] != _read_namespace_digest():
         return HolderState.UNKNOWN
-    pid = int(suffix[1])
-    expected_start_ticks = int(suffix[2])
+    pid = int(suffix_match[1])
+    expected_start_ticks = int(suffix_match[2])
     try:
         # Signal 0 only tests whether the process exists. Unlike /proc, which may be mounted from
         # another PID namespace, the test always uses the namespace of this process.

@@ -199,10 +199,10 @@ def call_tool(api: ApiAccess, name: object, arguments: object) -> dict[str, Any]
         raise InvalidCallError(
             f"arguments: expected {', '.join(map(str, expected_names)) or 'none'}"
         )
-    values = [quote(value, safe="") for value in arguments.values() if isinstance(value, str)]
-    if len(values) != len(expected_names) or "" in values:
+    path_values = [quote(value, safe="") for value in arguments.values() if isinstance(value, str)]
+    if len(path_values) != len(expected_names) or "" in path_values:
         raise InvalidCallError(f"{tool.argument}: expected a text that is not empty")
-    response = api.read(tool.path.format(*values))
+    response = api.read(tool.path.format(*path_values))
     is_error = response.status != _OK or len(response.body) > MAX_RESPONSE_BYTES
     text = _describe_error(response.body) if is_error else _mark_untrusted_response(response.body)
     return {"content": [{"type": "text", "text": text}], "isError": is_error}

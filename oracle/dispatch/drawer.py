@@ -95,10 +95,10 @@ class _CrynuxPool:
 
     def is_eligible(self, task: Task, node: Address) -> bool:
         policy_input = PolicyInput(self.pool.members, self.pool.rules, self.time)
-        row = self.pool.members.get(node)
+        member = self.pool.members.get(node)
         return (
-            row is not None
-            and find_ineligibility_reason(row, build_requirement(task), policy_input) is None
+            member is not None
+            and find_ineligibility_reason(member, build_requirement(task), policy_input) is None
         )
 
 

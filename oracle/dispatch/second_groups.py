@@ -169,8 +169,8 @@ def _iter_planned_second_groups(
     ]
     for contest in unordered_contests:
         group, keys = decode_settle_contest_call(contest.request.calldata)
-        rows = uow.tasks.get_many(keys)
-        tasks = [rows[key] for key in keys if key in rows]
+        task_by_key = uow.tasks.get_many(keys)
+        tasks = [task_by_key[key] for key in keys if key in task_by_key]
         if len(tasks) < len(keys) or not _has_order_hash_fields(tasks[0]):
             continue
         ineligible_nodes = reserved_nodes | {task.node for task in tasks if task.node is not None}

@@ -224,9 +224,11 @@ def _plan_seat_calls(
         return
     step_end = min(node_count, progress.bound_seats + _SEATS_PER_STEP)
     for first_seat in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):
-        seats = range(first_seat, min(first_seat + _SEATS_PER_BATCH, step_end))
+        seat_range = range(first_seat, min(first_seat + _SEATS_PER_BATCH, step_end))
         with context.account_context.store.read_transaction() as uow:
-            seat_proofs = prove_seats(uow, context.leaf_cache, hot_set_round.pieced_round, seats)
+            seat_proofs = prove_seats(
+                uow, context.leaf_cache, hot_set_round.pieced_round, seat_range
+            )
         bound_seats = context.get_contract().fetch_seats(
             [proof.address for proof in seat_proofs], block
         )
@@ -239,9 +241,9 @@ def _plan_seat_calls(
             call_proofs = unbound_proofs[start : start + _MAX_NODES_PER_CALL]
             subject = f"seats {call_proofs[0].leaf.seat} to {call_proofs[-1].leaf.seat}"
             yield _PlannedCall(BIND_NODES, subject, encode_bind_seats_call(call_proofs))
-        if unbound_proofs or len(seat_proofs) < len(seats):
+        if unbound_proofs or len(seat_proofs) < len(seat_range):
             return
-        progress.bound_seats = seats.stop
+        progress.bound_seats = seat_range.stop
 
 
 def _load_hot_set_rounds(

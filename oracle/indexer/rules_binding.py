@@ -38,19 +38,19 @@ def check_bound_rules(uow: UnitOfWork, rules: Rules) -> None:
     configured_rules = identify_rules(rules)
     if bound_rules is None or bound_rules.sha256 == configured_rules.sha256:
         return
-    prefix = f"the database was folded with the rules {format_rule_set(bound_rules)}"
+    mismatch_text = f"the database was folded with the rules {format_rule_set(bound_rules)}"
     if (
         bound_rules.name == configured_rules.name
         and bound_rules.version != configured_rules.version
     ):
         raise InputError(
-            f"{prefix}, but this program has version {configured_rules.version} of these rules; "
-            "run `qos-oracle resync rebuild` to refold the stored rows without requests to the "
-            "chain"
+            f"{mismatch_text}, but this program has version {configured_rules.version} of these "
+            "rules; run `qos-oracle resync rebuild` to refold the stored rows without requests to "
+            "the chain"
         )
     raise InputError(
-        f"{prefix}, but the configuration has {format_rule_set(configured_rules)}; restore the "
-        "previous configuration, or run `qos-oracle resync rebuild`"
+        f"{mismatch_text}, but the configuration has {format_rule_set(configured_rules)}; restore "
+        "the previous configuration, or run `qos-oracle resync rebuild`"
     )
 
 
@@ -71,8 +71,8 @@ def get_bound_rules(uow: UnitOfWork) -> RuleSet | None:
 
 def format_rule_set(rules: RuleSet) -> str:
     """Format the name of a rule set with the first digits of its hash."""
-    version = "" if rules.version is None else f" version {rules.version}"
-    return f"{rules.name}{version} ({rules.sha256[:_HASH_PREFIX_DIGITS]})"
+    version_suffix = "" if rules.version is None else f" version {rules.version}"
+    return f"{rules.name}{version_suffix} ({rules.sha256[:_HASH_PREFIX_DIGITS]})"
 
 
 def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:

@@ -182,13 +182,13 @@ class SubscriptionConfirmation:
     def _record_failure(self, uow: UnitOfWork, reason: str, now: int) -> None:
         name = self.entry.progress_name
         progress = uow.notices.find_progress(name) or DeliveryProgress(name, 0)
-        tries = progress.tries + 1
-        if tries >= _MAX_CONFIRMATION_TRIES:
+        try_count = progress.tries + 1
+        if try_count >= _MAX_CONFIRMATION_TRIES:
             end_subscription(uow, self.entry, f"not confirmed: {reason}", now)
             return
-        next_at = now + compute_backoff_seconds(tries)
+        next_at = now + compute_backoff_seconds(try_count)
         uow.notices.save_progress(
-            replace(progress, tries=tries, next_at=next_at, last_error=reason)
+            replace(progress, tries=try_count, next_at=next_at, last_error=reason)
         )
 
 

@@ -200,9 +200,9 @@ def build_evidence_bundle(
         node = uow.nodes.get_many([address]).get(address)
         scores = _load_proven_scores(uow, proof, accepted_round)
         evidence_scores, evidence = _load_kickout_evidence(archive, uow, node, proof)
-        counted_by_seq = {entry.seq: entry for entry in (*scores, *evidence_scores)}
+        entry_by_seq = {entry.seq: entry for entry in (*scores, *evidence_scores)}
         events, logs = _load_events(
-            archive, uow, list(counted_by_seq.values()), accepted_round.as_of
+            archive, uow, list(entry_by_seq.values()), accepted_round.as_of
         )
         creators = load_task_creators(uow, scores, Position(accepted_round.as_of + 1, 0, 0))
         return EvidenceBundle(

@@ -140,10 +140,10 @@ class Explanation:
         """The lower bound of Q_long / Q_max, reached if every possible 0 counts."""
         dated_scores = [(entry.at, entry.score) for entry in self.scores]
         dated_scores += [(position, self.rules.absent_score) for position in self.possible_zeros]
-        pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
+        score_pool = bytes(score for _, score in sorted(dated_scores)[-self.rules.pool_size :])
         long_term = self.node_scores.long_term
         if dated_scores:
-            return min(long_term, compute_pool_mean(pool, self.node.prior, self.rules))
+            return min(long_term, compute_pool_mean(score_pool, self.node.prior, self.rules))
         return long_term
 
     def compute_earning(self, entry: ScoreEntry) -> EarningView | None:

@@ -384,9 +384,10 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
 
 def _format_rank_counts(summary: NodeSummary) -> str:
     count_by_rank = Counter(summary.ranks)
-    ranks = sorted(rank for rank in count_by_rank if rank is not None)
+    distinct_ranks = sorted(rank for rank in count_by_rank if rank is not None)
     rank_texts = [
-        f"{format_rank(rank)} in {format_number_in_words(count_by_rank[rank])}" for rank in ranks
+        f"{format_rank(rank)} in {format_number_in_words(count_by_rank[rank])}"
+        for rank in distinct_ranks
     ]
     if rank_texts:
         rank_texts[0] = f"was {rank_texts[0]}"

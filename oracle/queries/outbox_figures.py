@@ -166,5 +166,8 @@ def _add_report_change_stats(stats: OutboxStatistics, uow: UnitOfWork) -> None:
     """Add the size of the newest report's changes since the previous round."""
     newest_reports = uow.reports.list_newest(1)
     if newest_reports:
-        change = newest_reports[0].report.change
-        stats.report_nodes, stats.report_deviation = change.node_count, change.max_steps
+        report_change = newest_reports[0].report.change
+        stats.report_nodes, stats.report_deviation = (
+            report_change.node_count,
+            report_change.max_steps,
+        )

@@ -72,9 +72,9 @@ def describe_owner_action(
         )
     outlook = summary.kickout
     if outlook is not None and outlook.is_near:
-        delay = "" if not outlook.seconds else f" (about {format_duration(outlook.seconds)})"
+        delay_text = "" if not outlook.seconds else f" (about {format_duration(outlook.seconds)})"
         tasks_text = format_count(outlook.scores, "scored task")
-        return f"In the next {tasks_text}{delay}: {format_ranks_that_avoid_kickout(outlook)}."
+        return f"In the next {tasks_text}{delay_text}: {format_ranks_that_avoid_kickout(outlook)}."
     return _describe_safe_state(summary, view)
 
 

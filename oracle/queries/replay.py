@@ -204,5 +204,5 @@ def _build_member_row(member: GroupMember) -> dict[str, object]:
 
 
 def _build_anomaly_row(anomaly: Anomaly) -> dict[str, object]:
-    position = {key: encode_int(value) for key, value in anomaly.at._asdict().items()}
-    return {**position, "rule": anomaly.rule, "event": anomaly.event}
+    position_json = {key: encode_int(value) for key, value in anomaly.at._asdict().items()}
+    return {**position_json, "rule": anomaly.rule, "event": anomaly.event}

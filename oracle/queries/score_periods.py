@@ -144,8 +144,11 @@ def _split_change_by_cause(
         (point_after.long_term - point_before.long_term)
         * (point_before.reliability + point_after.reliability)
     ) // (2 * UNIT)
-    by_reliability = point_after.qos - point_before.qos - change_by_scores
-    change_by_cause = {"scores of its tasks": change_by_scores, "reliability": by_reliability}
+    change_by_reliability = point_after.qos - point_before.qos - change_by_scores
+    change_by_cause = {
+        "scores of its tasks": change_by_scores,
+        "reliability": change_by_reliability,
+    }
     rounded_changes = {
         name: (part + _MIN_CHANGE // 2) // _MIN_CHANGE * _MIN_CHANGE
         for name, part in change_by_cause.items()

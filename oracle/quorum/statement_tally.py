@@ -217,10 +217,10 @@ def _compute_statement_period(
 ) -> int:
     """Compute a statement's period, assuming that all reporters have the same settings."""
     block = uow.blocks.find_canonical(statement.as_of_block)
-    time = (
+    as_of_time = (
         statement.deadline - context.report_settings.ttl_seconds if block is None else block.time
     )
-    return time // context.report_settings.period_seconds
+    return as_of_time // context.report_settings.period_seconds
 
 
 def _load_own_report_log_fields(

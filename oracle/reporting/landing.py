@@ -74,12 +74,14 @@ def mark_missed_reports(
     if not signed_reports:
         return None
     with context.account_context.store.read_transaction() as uow:
-        account = (
+        paying_account = (
             context.account_context.account
             if context.account_context.sender_account.has_payer
             else None
         )
-        unfinished_intents = [] if account is None else uow.outbox.intents.list_unfinished(account)
+        unfinished_intents = (
+            [] if paying_account is None else uow.outbox.intents.list_unfinished(paying_account)
+        )
         pushed_digests = {intent.request.digest for intent in unfinished_intents}
         periods_with_reasons = [
             (stored_report.header.period, _find_missed_reason_in_index(uow, stored_report))

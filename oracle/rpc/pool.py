@@ -364,13 +364,13 @@ class EndpointPool:
     def _recheck_due_endpoints(self, candidates: Sequence[Endpoint]) -> None:
         """Check the degraded or quarantined candidates that are due for a check."""
         now = self.clock()
-        is_sole = all(
+        is_sole_endpoint = all(
             listed_endpoint.status.quarantine_reason is not None
             for listed_endpoint in self._endpoints
         )
         for endpoint in candidates:
             status = endpoint.status
-            if status.is_release_check_due(now, no_endpoint_usable=is_sole):
+            if status.is_release_check_due(now, no_endpoint_usable=is_sole_endpoint):
                 self._try_release_from_quarantine(endpoint)
             elif len(candidates) > 1 and status.is_recovery_check_due(now):
                 self._check_recovery(endpoint)

@@ -289,11 +289,13 @@ def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: f
         requests.ReadTimeout: the body is not complete in time.
     """
     chunks: list[bytes] = []
-    length = 0
-    while length <= max_bytes and (chunk := raw_response.read1(_CHUNK_BYTES, decode_content=True)):
+    total_length = 0
+    while total_length <= max_bytes and (
+        chunk := raw_response.read1(_CHUNK_BYTES, decode_content=True)
+    ):
         chunks.append(chunk)
-        length += len(chunk)
-        if time.monotonic() > min_deadline + length / _MIN_BYTES_PER_SECOND:
+        total_length += len(chunk)
+        if time.monotonic() > min_deadline + total_length / _MIN_BYTES_PER_SECOND:
             raise requests.ReadTimeout
     return b"".join(chunks)
 

@@ -86,10 +86,10 @@ class KmsSigner:
         except _list_boto_error_types() as error:
             raise _build_open_error(location, error) from None
         # The field was called CustomerMasterKeySpec before 2021.
-        spec = response.get("KeySpec") or response.get("CustomerMasterKeySpec")
-        if (spec, response.get("KeyUsage")) != _REQUIRED_SPEC_AND_USAGE:
+        key_spec = response.get("KeySpec") or response.get("CustomerMasterKeySpec")
+        if (key_spec, response.get("KeyUsage")) != _REQUIRED_SPEC_AND_USAGE:
             raise InputError(
-                f"KMS key {location.key_id}: the key has spec {spec} and usage "
+                f"KMS key {location.key_id}: the key has spec {key_spec} and usage "
                 f"{response.get('KeyUsage')}; expected {_REQUIRED_SPEC_AND_USAGE[0]} and "
                 f"{_REQUIRED_SPEC_AND_USAGE[1]}"
             )
@@ -238,8 +238,8 @@ def _get_aws_error_code(error: Exception) -> str:
     The message of the error is never returned.
     """
     response = getattr(error, "response", None)
-    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
-    return str(code) if code else type(error).__name__
+    error_code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    return str(error_code) if error_code else type(error).__name__
 
 
 def _is_rejected_by_kms(error: Exception) -> bool:

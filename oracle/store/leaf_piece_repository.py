@@ -117,9 +117,9 @@ class LeafPieceRepository:
     def prune_except(self, kept_blocks: Collection[int]) -> None:
         """Delete the pieces that the reports as of `kept_blocks` do not need."""
         as_of_blocks_by_piece = defaultdict[int, list[int]](list)
-        keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)
+        key_query = select(leaf_piece.c.piece, leaf_piece.c.as_of)
         for piece, as_of in self._connection.execute(
-            keys.order_by(leaf_piece.c.piece, leaf_piece.c.as_of)
+            key_query.order_by(leaf_piece.c.piece, leaf_piece.c.as_of)
         ):
             as_of_blocks_by_piece[piece].append(as_of)
         sorted_blocks = sorted(kept_blocks)

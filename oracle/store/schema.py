@@ -210,22 +210,22 @@ def _read_schema_state(connection: Connection) -> SchemaState:
     if revision == REVISION:
         # Until the first release, the only migration is edited, and its name does not change.
         difference = find_schema_difference(connection)
-        age = SchemaAge.UNRELEASED if difference else SchemaAge.CURRENT
-        return SchemaState(age, revision, difference)
+        schema_age = SchemaAge.UNRELEASED if difference else SchemaAge.CURRENT
+        return SchemaState(schema_age, revision, difference)
     return _classify_schema(table_names, revision)
 
 
 def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
     if revision is None:
         other_tables = set(tables) - {_REVISION_TABLE.name}
-        age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
+        schema_age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
     elif _UNRELEASED_PATTERN.fullmatch(revision):
-        age = SchemaAge.UNRELEASED
+        schema_age = SchemaAge.UNRELEASED
     elif not _REVISION_PATTERN.fullmatch(revision):
-        age = SchemaAge.FOREIGN
+        schema_age = SchemaAge.FOREIGN
     else:
-        age = SchemaAge.OLDER if revision < REVISION else SchemaAge.NEWER
-    return SchemaState(age, revision)
+        schema_age = SchemaAge.OLDER if revision < REVISION else SchemaAge.NEWER
+    return SchemaState(schema_age, revision)
 
 
 def _create_tables(connection: Connection) -> None:

@@ -232,8 +232,8 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
     balance = context.fetch_balance()
     with context.write_transaction() as uow:
         ready_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.READY])
-        cost = (ready_intents[0].max_cost_wei or 0) if ready_intents else 0
-        if find_balance_obstacle(uow, context, balance, cost) is not None:
+        ready_cost_wei = (ready_intents[0].max_cost_wei or 0) if ready_intents else 0
+        if find_balance_obstacle(uow, context, balance, ready_cost_wei) is not None:
             return None
         uow.outbox.accounts.resume(context.account, context.stamp)
     return StepResult("resumed", None, f"{context.account.address} has {balance} wei")

@@ -154,8 +154,10 @@ class BlockedSimulations:
         for first_seen_at, last_seen_at, reason in list(self._span_by_function.values()):
             was_seen_recently = now - last_seen_at <= _BLOCKED_SPAN_SECONDS
             if was_seen_recently and last_seen_at - first_seen_at >= MAX_BLOCKED_SECONDS:
-                seconds = now - first_seen_at
-                return f"simulations have had no clear result for {seconds:.0f} s: {reason}"
+                blocked_seconds = now - first_seen_at
+                return (
+                    f"simulations have had no clear result for {blocked_seconds:.0f} s: {reason}"
+                )
         return None
 
 

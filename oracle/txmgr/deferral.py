@@ -54,8 +54,8 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
     slow_inclusion_blocks = (
         inclusion_blocks[(len(inclusion_blocks) - 1) * 19 // 20] if inclusion_blocks else 0
     )
-    seconds = _estimate_seconds_for_blocks(uow, max(_MIN_BLOCKS, slow_inclusion_blocks))
-    return min(seconds, context.send_settings.max_margin_seconds)
+    landing_seconds = _estimate_seconds_for_blocks(uow, max(_MIN_BLOCKS, slow_inclusion_blocks))
+    return min(landing_seconds, context.send_settings.max_margin_seconds)
 
 
 def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:

@@ -78,9 +78,9 @@ def build_omitted_range_logs_fault(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
     """Return a fault that omits logs if a range of blocks is requested (geth #31593)."""
-    when = limits.get("when")
+    condition = limits.get("when")
     limits["when"] = lambda request: (
-        not request.is_by_block_hash and (when is None or when(request))
+        not request.is_by_block_hash and (condition is None or condition(request))
     )
     return build_omitted_logs_fault(is_omitted, **limits)
 

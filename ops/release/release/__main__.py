@@ -169,18 +169,18 @@ def _build_packages(checkout: Path, epoch: int) -> list[Path]:
     of the native code is for this platform. On other platforms, it is built from its source
     distribution.
     """
-    out = checkout.with_name(f"{checkout.name} out")
+    out_folder = checkout.with_name(f"{checkout.name} out")
     native_folder = checkout / "native"
     client_folder = checkout / "clients/python"
     return [
-        build_wheel(checkout, out / "wheel", epoch),
-        build_sdist(checkout, out / "sdist", epoch),
-        build_wheel(native_folder, out / "native wheel", epoch),
-        build_sdist(native_folder, out / "native sdist", epoch),
-        build_wheel(client_folder, out / "client", epoch),
-        pack_npm_package(checkout / "contracts", out / "contracts"),
-        pack_npm_package(checkout / "clients/typescript", out / "typescript"),
-        build_site(checkout, out / "site", read_project()["project"]["version"], epoch),
+        build_wheel(checkout, out_folder / "wheel", epoch),
+        build_sdist(checkout, out_folder / "sdist", epoch),
+        build_wheel(native_folder, out_folder / "native wheel", epoch),
+        build_sdist(native_folder, out_folder / "native sdist", epoch),
+        build_wheel(client_folder, out_folder / "client", epoch),
+        pack_npm_package(checkout / "contracts", out_folder / "contracts"),
+        pack_npm_package(checkout / "clients/typescript", out_folder / "typescript"),
+        build_site(checkout, out_folder / "site", read_project()["project"]["version"], epoch),
     ]
 
 

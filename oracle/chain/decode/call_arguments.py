@@ -101,10 +101,10 @@ def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
 
 
 def _build_type_reader(abi_type: str) -> _TypeReader:
-    array = parse_array_type(abi_type)
-    if array is not None:
-        element_reader = _build_type_reader(array[0])
-        array_length = array[1]
+    element_and_length = parse_array_type(abi_type)
+    if element_and_length is not None:
+        element_reader = _build_type_reader(element_and_length[0])
+        array_length = element_and_length[1]
         if array_length is None:
             return _build_array_reader(element_reader)
         return _build_tuple_reader([element_reader] * array_length)

@@ -66,11 +66,11 @@ class FaultCollector:
 
     def raise_if_any(self) -> None:
         """Raise InputError if there are faults, with one line for each fault."""
-        lines = [f"{self.file}: {fault}" for fault in self.messages]
-        if len(lines) == 1:
-            raise InputError(lines[0])
-        if lines:
-            raise InputError("\n".join([f"{self.file}: {len(lines)} faults", *lines]))
+        fault_lines = [f"{self.file}: {fault}" for fault in self.messages]
+        if len(fault_lines) == 1:
+            raise InputError(fault_lines[0])
+        if fault_lines:
+            raise InputError("\n".join([f"{self.file}: {len(fault_lines)} faults", *fault_lines]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,9 @@ class InputValues:
         parameter_by_name = {parameter.name: parameter for parameter in self.signature.inputs}
         if name not in parameter_by_name:
             available_note = f" (available: {', '.join(parameter_by_name) or 'none'})"
-            fault = f"{self.signature.text} has no argument {name}"
+            fault_text = f"{self.signature.text} has no argument {name}"
             raise ValueError(
-                fault + format_name_suggestion(name, parameter_by_name) + available_note
+                fault_text + format_name_suggestion(name, parameter_by_name) + available_note
             )
         typed_value = self.value_by_input[name]
         parameter = parameter_by_name[name]

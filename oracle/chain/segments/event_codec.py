@@ -103,8 +103,10 @@ def _list_event_codecs() -> tuple[_EventClassCodec, ...]:
     event_classes = set(
         _iterate_event_classes(NodeEvent, TaskEvent, DomainEvent, SettingEvent, ContractEvent)
     )
-    classes = sorted(event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__)
-    return tuple(_EventClassCodec.build(event_class) for event_class in classes)
+    sorted_classes = sorted(
+        event_classes | {DeadLetter}, key=lambda event_class: event_class.__name__
+    )
+    return tuple(_EventClassCodec.build(event_class) for event_class in sorted_classes)
 
 
 @cache

@@ -208,8 +208,8 @@ def _fetch_transaction_receipts(endpoint: Endpoint, block: FullHeader) -> Receip
     if not params and not block.has_no_transactions:
         message = f"block {block.block.number}: the transactions are missing"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
-    responses = endpoint.client.call_batch("eth_getTransactionReceipt", params, ProvenReceipt)
-    return [_require_receipts_response(endpoint, block, response) for response in responses]
+    receipts = endpoint.client.call_batch("eth_getTransactionReceipt", params, ProvenReceipt)
+    return [_require_receipts_response(endpoint, block, response) for response in receipts]
 
 
 def _require_receipts_response(

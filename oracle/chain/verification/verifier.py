@@ -87,10 +87,10 @@ class WindowVerifier:
             HeaderFeature.BLOOM
         ):
             return VerificationLevel.BLOOMED
-        has_roots = max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
+        can_prove_receipts = max_level >= VerificationLevel.PROVEN and self.calibration.is_proven(
             HeaderFeature.RECEIPTS
         )
-        if has_roots and self.calibration.is_unsupported(HeaderFeature.BLOOM):
+        if can_prove_receipts and self.calibration.is_unsupported(HeaderFeature.BLOOM):
             has_unproven_calls = (
                 self.sampler.reads_transactions
                 and not self.calibration.is_proven(HeaderFeature.TRANSACTIONS)

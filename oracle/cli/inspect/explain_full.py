@@ -196,11 +196,11 @@ def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> 
     cause_info = CAUSES[change.cause]
     factor_rule = cause_info.find_factor_rule(change.before, rules)
     if factor_rule is not None:
-        factor = _format_decimal(getattr(rules, factor_rule))
+        factor_text = _format_decimal(getattr(rules, factor_rule))
         if cause_info.first_factor_rules is None or factor_rule == cause_info.factor_rule:
-            return f" (x {factor})"
+            return f" (x {factor_text})"
         min_reliability_text = _format_decimal(getattr(rules, cause_info.first_factor_rules[1]))
-        return f" (x {factor}, because H was at least {min_reliability_text})"
+        return f" (x {factor_text}, because H was at least {min_reliability_text})"
     if cause_info.increase_rule is not None:
         return f" (+ {_format_decimal(getattr(rules, cause_info.increase_rule))}, at most to 1)"
     return ""
@@ -310,8 +310,8 @@ def _render_tasks(explanation: Explanation, token: Token) -> Iterator[str]:
         yield f"  #{entry.seq} score {entry.score} at block {entry.at.block}"
         yield f"     task {entry.task}{_describe_round_ranks(explanation, entry)}"
         yield from _render_earning_lines(explanation, entry, token)
-        transaction = explanation.transaction_by_position.get(entry.at, "unknown")
-        yield f"     transaction {transaction}, log {entry.at.log}"
+        transaction_hash = explanation.transaction_by_position.get(entry.at, "unknown")
+        yield f"     transaction {transaction_hash}, log {entry.at.log}"
 
 
 def _render_earning_lines(
@@ -334,9 +334,13 @@ def _describe_round_ranks(explanation: Explanation, entry: ScoreEntry) -> str:
     scores = compute_round_scores(runs, explanation.rules)
     for run, round_scores in zip(runs, scores, strict=False):
         if run.node == explanation.node.address:
-            commitment = _format_rank(round_scores.commitment_rank, round_scores.commitment_score)
-            disclosure = _format_rank(round_scores.disclosure_rank, round_scores.disclosure_score)
-            return f": commitment {commitment}, disclosure {disclosure}"
+            commitment_text = _format_rank(
+                round_scores.commitment_rank, round_scores.commitment_score
+            )
+            disclosure_text = _format_rank(
+                round_scores.disclosure_rank, round_scores.disclosure_score
+            )
+            return f": commitment {commitment_text}, disclosure {disclosure_text}"
     return ""
 
 
@@ -357,16 +361,17 @@ def _render_factors(
     if peers is None:
         return
     node = explanation.node
-    vram = _format_quantity(node.gpu_vram, "GB")
-    timeout = _format_quantity(node.timeout, "s")
-    yield f"R = {format_decimal(factors.size)} ({vram} of at most {peers.max_vram} GB)"
+    vram_text = _format_quantity(node.gpu_vram, "GB")
+    timeout_text = _format_quantity(node.timeout, "s")
+    yield f"R = {format_decimal(factors.size)} ({vram_text} of at most {peers.max_vram} GB)"
     timeout_range = f"{legacy_rules.least_timeout_seconds} to {peers.max_timeout} s"
-    yield f"P = {format_decimal(factors.promptness)} (timeout {timeout}, range {timeout_range})"
+    promptness_text = format_decimal(factors.promptness)
+    yield f"P = {promptness_text} (timeout {timeout_text}, range {timeout_range})"
     if factors.speed is None:
         yield "B = none (no node score), counts as 0"
     else:
-        best_score = format_decimal(peers.max_node_score)
-        yield f"B = {format_decimal(factors.speed)} (the best node score is {best_score})"
+        best_score_text = format_decimal(peers.max_node_score)
+        yield f"B = {format_decimal(factors.speed)} (the best node score is {best_score_text})"
     a, b, c = legacy_rules.vram_weight, legacy_rules.timeout_weight, legacy_rules.speed_weight
     formula_text = f"{format_decimal(a)} R + {format_decimal(b)} P + {format_decimal(c)} B"
     yield f"Q = {formula_text} = {format_decimal(factors.combined)}"

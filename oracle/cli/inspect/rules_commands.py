@@ -249,8 +249,8 @@ def _print_rules_preview(view: RulesPreviewView) -> None:
         f"{view.kickouts_beginning} begin to be due, {view.kickouts_ending} end"
     )
     if view.rank_correlation is not None:
-        correlation = format_two_decimals(view.rank_correlation)
-        typer.echo(f"  rank correlation of both orders: {correlation} (1: no place changes)")
+        correlation_text = format_two_decimals(view.rank_correlation)
+        typer.echo(f"  rank correlation of both orders: {correlation_text} (1: no place changes)")
     rows = [
         (
             move.node,
@@ -280,9 +280,9 @@ def _render_rules_change(change: RulesChangeView) -> list[str]:
             "  what differs is not known" if change.has_rules else "  rules not on this host"
         )
     for difference in change.differences or ():
-        before = difference.before or _EMPTY_LIST
-        after = difference.after or _EMPTY_LIST
-        lines.append(f"  {difference.name}: {before} -> {after}")
+        before_text = difference.before or _EMPTY_LIST
+        after_text = difference.after or _EMPTY_LIST
+        lines.append(f"  {difference.name}: {before_text} -> {after_text}")
     return lines
 
 

@@ -187,11 +187,11 @@ _MEMBER_BIT, _PAUSED_BIT, _EXCLUDED_BIT = map(
 
 
 def _build_flags(node: Node, reliability: int, context: ScoringContext) -> LeafFlag:
-    bits = 0
+    flag_bits = 0
     if node.membership is Membership.MEMBER:
-        bits |= _MEMBER_BIT
+        flag_bits |= _MEMBER_BIT
     if node.paused:
-        bits |= _PAUSED_BIT
+        flag_bits |= _PAUSED_BIT
     if is_excluded_with_reliability(node, reliability, context.rules):
-        bits |= _EXCLUDED_BIT
-    return _FLAGS[bits]
+        flag_bits |= _EXCLUDED_BIT
+    return _FLAGS[flag_bits]

@@ -76,12 +76,12 @@ class LegacyRules:
     )
 
     def __post_init__(self) -> None:
-        weights = self.vram_weight + self.timeout_weight + self.speed_weight
+        weight_sum = self.vram_weight + self.timeout_weight + self.speed_weight
         for name, is_sound, refusal in (
             *iter_bound_checks(self),
             (
                 "speed_weight",
-                0 < weights <= UNIT,
+                0 < weight_sum <= UNIT,
                 "the sum of the three weights must be above 0, at most 1",
             ),
         ):

@@ -251,10 +251,14 @@ class Rules:
             yield from self._list_legacy_checks()
 
     def _list_relation_checks(self) -> tuple[tuple[str, bool, str], ...]:
-        scores = (*self.rank_scores, self.absent_score)
+        possible_scores = (*self.rank_scores, self.absent_score)
         are_thresholds_ordered = 0 < self.exclude_enter <= self.exclude_exit
         return (
-            ("rank_scores", all(0 <= s <= self.q_max for s in scores), "must be 0 to q_max"),
+            (
+                "rank_scores",
+                all(0 <= s <= self.q_max for s in possible_scores),
+                "must be 0 to q_max",
+            ),
             ("reseed_copies", 0 <= self.reseed_copies < self.pool_size, "must be below pool_size"),
             ("kickout_below", 0 <= self.kickout_below <= self.q_max * UNIT, "must be 0 to q_max"),
             ("exclude_enter", are_thresholds_ordered, "must be above 0, at most exclude_exit"),

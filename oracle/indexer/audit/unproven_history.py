@@ -151,9 +151,9 @@ def load_disputes(uow: UnitOfWork) -> list[Dispute]:
     """Return the open disputes by block, one for each pair of endpoints."""
     blocks_by_pair: dict[tuple[str, str], dict[int, DisputedBlock]] = {}
     for dispute in _load_stored_disputes(uow):
-        pair = dispute.giver, dispute.auditor
-        blocks_by_pair[pair] = blocks_by_pair.get(pair, {}) | dispute.blocks
-    return [Dispute(*pair, blocks) for pair, blocks in blocks_by_pair.items()]
+        endpoint_pair = dispute.giver, dispute.auditor
+        blocks_by_pair[endpoint_pair] = blocks_by_pair.get(endpoint_pair, {}) | dispute.blocks
+    return [Dispute(*endpoint_pair, blocks) for endpoint_pair, blocks in blocks_by_pair.items()]
 
 
 def accept_disputed_blocks(
@@ -183,8 +183,8 @@ def accept_disputed_blocks(
         digests = [(number, block.digest) for number, block in accepted_blocks.items()]
         content = msgspec.json.encode(digests).decode()
         for endpoint in {dispute.giver, dispute.auditor}.difference(trusted_endpoints):
-            name = f"{endpoint} {_compute_digest(content)}"
-            uow.facts.set(_ACCEPTED_KEY, {name: content}, None)
+            fact_name = f"{endpoint} {_compute_digest(content)}"
+            uow.facts.set(_ACCEPTED_KEY, {fact_name: content}, None)
 
 
 def find_accepted_blocks(
@@ -242,8 +242,8 @@ def _load_stored_disputes(uow: UnitOfWork) -> list[Dispute]:
 
 
 def _store_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
-    value = msgspec.json.encode(dispute).decode()
-    uow.facts.set(CHAIN_FACTS_KEY, {_build_fact_name(dispute): value}, None)
+    dispute_json = msgspec.json.encode(dispute).decode()
+    uow.facts.set(CHAIN_FACTS_KEY, {_build_fact_name(dispute): dispute_json}, None)
 
 
 def _delete_dispute(uow: UnitOfWork, dispute: Dispute) -> None:

@@ -78,10 +78,9 @@ def build_kickout_outlook(
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
     """Return one sentence about when the kickout becomes due if the scores stay the same."""
-    delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
-    return (
-        f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
-    )
+    delay_text = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
+    tasks_text = format_count(outlook.scores, "scored task")
+    return f"At this rate a kickout is due in {tasks_text}{delay_text}."
 
 
 def classify_kickout_state(

@@ -79,12 +79,16 @@ def export_blocks(
         _check_export_continuity(uow, folder)
     folder.prepare_export_run()
     first_block = folder.manifest.next
-    run = _ExportRun(folder, store, reader, dict.fromkeys(ExportTable, 0))
-    while run.append_final_blocks(on_progress):
+    export_run = _ExportRun(folder, store, reader, dict.fromkeys(ExportTable, 0))
+    while export_run.append_final_blocks(on_progress):
         pass
-    last_block = run.write_recent_blocks() if include_recent else folder.manifest.next - 1
-    rows = {str(table): count for table, count in run.row_count_by_table.items()}
-    return _build_answer(folder, first_block, last_block, folder.manifest.next - 1, rows)
+    last_block = export_run.write_recent_blocks() if include_recent else folder.manifest.next - 1
+    row_count_by_table = {
+        str(table): count for table, count in export_run.row_count_by_table.items()
+    }
+    return _build_answer(
+        folder, first_block, last_block, folder.manifest.next - 1, row_count_by_table
+    )
 
 
 def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ParquetAnswer:
@@ -195,9 +199,9 @@ class _ExportRun:
     def _write_nodes(self, uow: UnitOfWork, blocks: BlockRange) -> None:
         changed_blocks = BlockRange(self.folder.manifest.nodes_next, blocks.last)
         table = ExportTable.NODES
-        rows = map(_build_node_row, uow.histories.iterate_nodes(changed_blocks))
+        node_rows = map(_build_node_row, uow.histories.iterate_nodes(changed_blocks))
         self.row_count_by_table[table] += self.folder.write_table(
-            table, blocks, _build_record_batches(table, rows)
+            table, blocks, _build_record_batches(table, node_rows)
         )
 
 

@@ -61,9 +61,9 @@ def find_health_divergence(
     relay_now = poll.relay_now
     node_figure = poll.figures[node.address]
     relay_reliability = factors.compute_reliability(node_figure.measured_at)
-    slack = compute_reliability_tolerance(health) + factors.slack / factors.long_term
-    if abs(health - relay_reliability) > slack:
-        return find_reliability_divergence(node, relay_reliability, slack, relay_now)
+    tolerance = compute_reliability_tolerance(health) + factors.slack / factors.long_term
+    if abs(health - relay_reliability) > tolerance:
+        return find_reliability_divergence(node, relay_reliability, tolerance, relay_now)
     if _is_exclusion_uncertain(node, health) or node_figure.stake_score == 0:
         return None
     if node.is_member and node_figure.is_excluded != node.is_excluded_at(relay_now):

@@ -378,22 +378,22 @@ def _build_queue_heads(
     head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
     taken_task: TaskKey | None = None
     for entry, fit in fits:
-        group = _build_group_name(entry, policy)
+        group_name = _build_group_name(entry, policy)
         if fit.reason is None and taken_task is None:
             taken_task = entry.task.key
-        previous_head = head_by_group.get(group)
+        previous_head = head_by_group.get(group_name)
         if previous_head is None or (previous_head[1].reason is not None and fit.reason is None):
-            head_by_group[group] = (entry, fit)
+            head_by_group[group_name] = (entry, fit)
     return [
         QueueHead(
-            queue_group=group,
+            queue_group=group_name,
             task=entry.task.key,
             value=int(entry.value * UNIT),
             why_not=None if entry.task.key == taken_task else fit.reason or LESS_VALUABLE,
             gpu=fit.gpu,
             partners=None if fit.partners is None else list(fit.partners),
         )
-        for group, (entry, fit) in head_by_group.items()
+        for group_name, (entry, fit) in head_by_group.items()
     ]
 
 

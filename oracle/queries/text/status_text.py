@@ -55,8 +55,8 @@ def format_endpoint_lines(status: OperatorStatus) -> Lines:
     """Yield lines about the endpoints in use and the verification levels of blocks."""
     for endpoint in status.endpoints:
         yield "endpoint", _format_endpoint(endpoint)
-    levels = [f"{count} {level}" for level, count in status.levels.items()]
-    yield "blocks read", ", ".join(levels) or "none"
+    level_texts = [f"{count} {level}" for level, count in status.levels.items()]
+    yield "blocks read", ", ".join(level_texts) or "none"
     yield "dead letters", str(status.dead_letters)
     reorg = status.last_reorg
     if reorg is not None:
@@ -77,8 +77,8 @@ def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
         yield "rules", format_rule_set(RuleSet(**dict(status.rules)))
     if status.folded is not None:
         yield "final", "unknown" if status.final is None else f"block {status.final}"
-    counts = [f"{count} {name.replace('_', ' ')}" for name, count in status.nodes.items()]
-    yield "nodes", ", ".join(counts) or "none"
+    count_texts = [f"{count} {name.replace('_', ' ')}" for name, count in status.nodes.items()]
+    yield "nodes", ", ".join(count_texts) or "none"
     for report in status.reports:
         reason_suffix = f": {report.reason}" if report.reason else ""
         yield "report", f"period {report.period}, {report.state}{reason_suffix}"

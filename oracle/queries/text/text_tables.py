@@ -125,13 +125,13 @@ def format_table(
         widest_column = max(wrapped_columns, key=lambda index: widths[index])
         widths[widest_column] = max(1, widths[widest_column] - 1)
     is_left_aligned = [name in left_columns or name in _NO_WRAP_COLUMNS for name in columns]
-    lines = []
+    table_lines = []
     for row in table_rows:
         cells = [_wrap_cell(cell, size) for cell, size in zip(row, widths, strict=True)]
         for parts in zip_longest(*cells, fillvalue=""):
             aligned_cells = map(_align_cell, parts, widths, is_left_aligned)
-            lines.append(_GAP.join(aligned_cells).rstrip())
-    return lines
+            table_lines.append(_GAP.join(aligned_cells).rstrip())
+    return table_lines
 
 
 def _count_terminal_columns(text: str) -> int:

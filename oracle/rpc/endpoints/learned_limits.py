@@ -171,16 +171,16 @@ class LearnedLimits:
                 return False
             largest_log_count = max(self._recent_log_counts, default=0)
             self._recent_log_counts.append(log_count)
-            is_limit = self.max_logs is not None and log_count >= self.max_logs
-            return is_limit or log_count >= largest_log_count
+            is_known_limit = self.max_logs is not None and log_count >= self.max_logs
+            return is_known_limit or log_count >= largest_log_count
 
     def record_truncation(self, log_count: int) -> bool:
         """Record a truncated response, and return whether it shows a lower log limit."""
         with self._lock:
-            is_lower = self.max_logs is None or log_count < self.max_logs
-            if is_lower:
+            is_lower_limit = self.max_logs is None or log_count < self.max_logs
+            if is_lower_limit:
                 self.max_logs = log_count
-            return is_lower
+            return is_lower_limit
 
     def should_sample_window(self) -> bool:
         """Return whether to check this window by a second query.

@@ -117,8 +117,8 @@ class SnapshotRepository:
 
     def count_snapshots_and_bytes(self) -> tuple[int, int]:
         """Return the number of snapshots and their total size in bytes."""
-        size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
-        count_query = select(func.count(), size).select_from(state_snapshot)
+        total_size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
+        count_query = select(func.count(), total_size).select_from(state_snapshot)
         snapshot_count, total_bytes = self._connection.execute(count_query).one()
         return int(snapshot_count), int(total_bytes)
 

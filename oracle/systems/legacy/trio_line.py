@@ -158,13 +158,13 @@ class TrioPool:
 
         It is not checked whether there are enough other nodes.
         """
-        row = self.network.nodes.get(node)
-        if row is None:
+        member = self.network.nodes.get(node)
+        if member is None:
             return False
         requirement = build_requirement(task)
         return (
             find_part_ineligibility_reason(
-                row, requirement, self.network, is_gpt_part=is_gpt_task(task)
+                member, requirement, self.network, is_gpt_part=is_gpt_task(task)
             )
             is None
         )

@@ -303,9 +303,9 @@ class PocketEvaluator:
             )
             if reason is not None:
                 reason_by_omitted_node[address] = reason.value
-        now = policy_input.time * 1000
+        now_ms = policy_input.time * 1000
         return self.selector.rank_nodes(
-            get_latency_scope(task.kind), members, now, reason_by_omitted_node
+            get_latency_scope(task.kind), members, now_ms, reason_by_omitted_node
         )
 
     def find_ineligibility_reason(

@@ -148,12 +148,12 @@ def _decode_wei_word(answer: Json, to: str, name: str, word_index: int = 0) -> i
     The amount is at most the ether supply.
     """
     try:
-        wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)
+        amount_wei = read_uint(bytes.fromhex(str(answer)[2:]), WORD * word_index)
     except ValueError:
         raise TransientError(f"{to}: malformed result of {name}; check limits.l1_fee") from None
-    if wei > _MAX_WEI:
-        raise TransientError(f"{to}: implausible result of {name}: {wei} wei")
-    return wei
+    if amount_wei > _MAX_WEI:
+        raise TransientError(f"{to}: implausible result of {name}: {amount_wei} wei")
+    return amount_wei
 
 
 def _build_l1_fee_request(encoded_tx: bytes) -> RpcRequest:

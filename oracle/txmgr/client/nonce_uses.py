@@ -70,9 +70,9 @@ def find_nonce_use(
     others may lag. If one of them counts too few transactions, it is not proven that the nonce is
     used.
     """
-    counts = fetch_transaction_counts_at_block(pool_view, query.sender, final_block)
-    endpoint_names = frozenset(counts)
-    if not counts or any(count <= query.nonce for count in counts.values()):
+    count_by_endpoint = fetch_transaction_counts_at_block(pool_view, query.sender, final_block)
+    endpoint_names = frozenset(count_by_endpoint)
+    if not count_by_endpoint or any(count <= query.nonce for count in count_by_endpoint.values()):
         return NonceUseEvidence(None, is_agreed=False, endpoints=endpoint_names)
     endpoints = [endpoint for endpoint in pool_view.callers if endpoint.name in endpoint_names]
     nonce_use = _find_first_use(endpoints, query, final_block.number)
@@ -163,8 +163,8 @@ def _check_nonce_used(
     The result is None if the endpoint lacks the state of this block.
     """
     try:
-        count = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))
-        return parse_quantity(count) > query.nonce
+        nonce_hex = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))
+        return parse_quantity(nonce_hex) > query.nonce
     except CallRefusedError as error:
         if error.is_rate_limited:
             raise

@@ -127,21 +127,23 @@ def _load_network_overview(
 
 def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
     """Build the template values for the sentences and drawings of the network page."""
-    scores = [part.scores for part in overview.activity]
-    timeouts = [part.timeouts for part in overview.activity]
-    states = list(overview.states.items())
+    score_counts = [part.scores for part in overview.activity]
+    timeout_counts = [part.timeouts for part in overview.activity]
+    state_counts = list(overview.states.items())
     return {
         "headline": format_headline(overview),
-        "lead": format_network_summary(overview, sum(scores), sum(timeouts), span),
-        "shares": lay_out_share_bars(states, _FULL_WIDTH),
-        "shares_label": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in states),
+        "lead": format_network_summary(overview, sum(score_counts), sum(timeout_counts), span),
+        "shares": lay_out_share_bars(state_counts, _FULL_WIDTH),
+        "shares_label": ", ".join(
+            f"{count} {name.replace('_', ' ')}" for name, count in state_counts
+        ),
         "histogram": lay_out_bars(overview.histogram, len(overview.histogram), _HISTOGRAM),
-        "scores": sum(scores),
-        "timeouts": sum(timeouts),
-        "max_scores": max(scores, default=0),
-        "max_timeouts": max(timeouts, default=0),
-        "score_bars": lay_out_bars(scores, len(scores), _SCORES),
-        "timeout_bars": lay_out_bars(timeouts, len(timeouts), _TIMEOUTS),
+        "scores": sum(score_counts),
+        "timeouts": sum(timeout_counts),
+        "max_scores": max(score_counts, default=0),
+        "max_timeouts": max(timeout_counts, default=0),
+        "score_bars": lay_out_bars(score_counts, len(score_counts), _SCORES),
+        "timeout_bars": lay_out_bars(timeout_counts, len(timeout_counts), _TIMEOUTS),
     }
 
 
