@@ -20,6 +20,7 @@ import msgspec
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, format_block_count
 from oracle.domain.coverage import IngestScope
+from oracle.errors import InputError
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
 
@@ -233,11 +234,17 @@ def _load_accepted_digests(uow: UnitOfWork, endpoint: str) -> set[tuple[int, str
 
 def _load_stored_disputes(uow: UnitOfWork) -> list[Dispute]:
     fact_by_name = uow.facts.get_all(CHAIN_FACTS_KEY, 0)
-    disputes = [
-        msgspec.json.decode(fact_by_name[name], type=Dispute)
-        for name in fact_by_name
-        if name.startswith(_FACT_PREFIX)
-    ]
+    try:
+        disputes = [
+            msgspec.json.decode(fact_by_name[name], type=Dispute)
+            for name in fact_by_name
+            if name.startswith(_FACT_PREFIX)
+        ]
+    except msgspec.ValidationError as error:
+        raise InputError(
+            "the database contains a dispute about blocks that an unreleased version stored "
+            f"({error}); index the chain into a new database"
+        ) from error
     return sorted(disputes, key=lambda dispute: min(dispute.blocks))
 
 

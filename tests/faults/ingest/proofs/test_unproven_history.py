@@ -11,6 +11,7 @@ from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from oracle.daemon.compose import open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
+from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from tests.support.cli.daemon import start_daemon
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import FINALITY
@@ -258,3 +259,17 @@ def test_daemon_is_ready_only_when_the_required_level_is_reached(
             running.wait_until_ready()
         else:
             running.wait_for_text("/readyz", "is unproven and rests on a single endpoint")
+
+
+@pytest.mark.parametrize("command", [("status",), ("run", "--once")])
+def test_dispute_of_an_unreleased_version_is_an_input_error(
+    unprovable_chain: FakeChain, site: Site, command: tuple[str, ...]
+):
+    assert site.once(0, 1) == (0, "")
+    old_dispute = '{"first": 5, "last": 9, "giver": "a", "auditor": "b", "rows": 2}'
+    with site.open_store() as store, store.transaction() as uow:
+        uow.facts.set(CHAIN_FACTS_KEY, {"disputed 5": old_dispute}, None)
+
+    code, output = site.tell(*command)
+
+    assert (code, output.count("\n"), "an unreleased version stored" in output) == (2, 1, True)
