@@ -8,6 +8,7 @@ docs/explanation/endpoints.md#inflated-heads.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from oracle.chain.heads import Finality, Heads, WrongChainError, fetch_heads_in_batch
 from oracle.chain.witnesses import Witness, WitnessFetcher
@@ -49,6 +50,10 @@ MAX_UNCHECKED_BLOCKS = 2
 # witness's head.
 _NEXT_HEIGHTS = 10
 _PARENT_REQUESTS = 2
+_MISSING_PARENT = "it and its parent"
+# A head that cannot be read for this long is refuted by a lower head. This is longer than most
+# endpoints take to recover from a refusal, or to serve the receipts of their newest block.
+_MAX_UNREADABLE_SECONDS = 30.0
 
 
 class StallDetector:
@@ -280,33 +285,50 @@ class HeadTracker:
         )
 
 
+class HeadRefutation(NamedTuple):
+    """A witness with a lower head, and the reason why this head must be used, for the log."""
+
+    witness: Witness
+    reason: str
+
+
 class HeadClaims:
     """Compares an endpoint's head with the heads of other witnesses.
 
     One thread uses the object.
     """
 
-    def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
+    def __init__(
+        self, endpoints: EndpointPool, witnesses: WitnessFetcher, clock: Callable[[], float]
+    ) -> None:
         self._endpoints = endpoints
         self._witnesses = witnesses
+        self._clock = clock
+        # The time since which blocks up to the newest one could not be read, or None.
+        self._unreadable_since: float | None = None
         # The highest block that was read, and the highest that two witnesses have reached. The
         # second number may be invented by both witnesses.
         self._read_number = -1
         self._confirmed_number = -1
 
-    def record_read_block(self, block: BlockRef) -> None:
+    def record_read_block(self, number: int) -> None:
         """Record a block that was read.
 
         A head only slightly above this block is not checked.
         """
-        self._read_number = max(self._read_number, block.number)
+        self._read_number, self._unreadable_since = max(self._read_number, number), None
+
+    def restore_read_number(self, number: int) -> None:
+        """Record the newest indexed block, unless a block was read since the process started."""
+        if self._read_number < 0:
+            self._read_number = number
 
     def limit_known_number(self, max_number: int) -> None:
         """Lower the highest known number to `max_number` after an endpoint was outvoted."""
         self._read_number = min(self._read_number, max_number)
         self._confirmed_number = min(self._confirmed_number, max_number)
 
-    def find_refuting_witness(self, heads: Heads) -> Witness | None:
+    def find_refutation(self, heads: Heads) -> HeadRefutation | None:
         """Find a witness whose lower head refutes an endpoint's head.
 
         Its head must replace the head of `heads`. The result is None if there is no such witness.
@@ -324,23 +346,41 @@ class HeadClaims:
         witness_number = witness.head.number
         if claimed_number > witness_number + MAX_UNCHECKED_BLOCKS:
             if not self._shows_blocks_above(heads, witness_number):
-                return witness
+                return _build_refutation(heads, witness, f"the blocks above {witness_number}")
         elif not self._shows_parent(heads):
             # Both witnesses may have invented the block.
             max_number = claimed_number - MAX_UNCHECKED_BLOCKS - 1
             lower_witness = self._fetch_highest_head(heads, max_number, max_number)
             if lower_witness is not None:
-                return lower_witness
+                return _build_refutation(heads, lower_witness, _MISSING_PARENT)
         self._confirmed_number = max(self._confirmed_number, min(claimed_number, witness_number))
         return None
 
-    def find_readable_head(self, heads: Heads, max_number: int) -> Witness | None:
-        """Find the other witness with the highest head up to `max_number`.
+    def find_refutation_after_failure(
+        self, heads: Heads, max_number: int, *, is_refuted: bool
+    ) -> HeadRefutation | None:
+        """Find the witness with the highest head up to `max_number` after blocks were not read.
 
-        The result is None if there is no such witness. The blocks above `max_number` that the
-        endpoint of `heads` shows could not be read.
+        The blocks above `max_number` that the endpoint of `heads` shows could not be read. This
+        proves nothing, because each endpoint may have failed for a moment. The head is therefore
+        refuted only if its endpoint's answers contradict its own headers (`is_refuted`), if it
+        does not return the newest block and its parent, or if no block has been read for
+        `_MAX_UNREADABLE_SECONDS`.
         """
-        return self._fetch_highest_head(heads, max_number, max_number)
+        now = self._clock()
+        if self._unreadable_since is None:
+            self._unreadable_since = now
+        seconds = now - self._unreadable_since
+        if is_refuted:
+            missing = "receipts and logs that match its headers"
+        elif not self._shows_parent(heads):
+            missing = _MISSING_PARENT
+        elif seconds >= _MAX_UNREADABLE_SECONDS:
+            missing = f"readable blocks (for {seconds:.0f} s)"
+        else:
+            return None
+        witness = self._fetch_highest_head(heads, max_number, max_number)
+        return None if witness is None else _build_refutation(heads, witness, missing)
 
     def _fetch_highest_head(
         self, heads: Heads, sufficient_number: int, max_number: int | None = None
@@ -364,7 +404,7 @@ class HeadClaims:
         return any(next_blocks or ())
 
     def _shows_parent(self, heads: Heads) -> bool:
-        """Return whether an endpoint returns its newest block and that block's parent.
+        """Return whether an endpoint returns its newest block, and its parent directly below it.
 
         An error proves nothing. Behind a load balancer, a server may lack a block that another
         server has just shown, so a missing block is requested twice.
@@ -375,8 +415,9 @@ class HeadClaims:
         heights = range(max(0, newest_block.number - _NEXT_HEIGHTS), newest_block.number)
         for _ in range(_PARENT_REQUESTS):
             blocks = self._fetch_blocks(heads, heights)
-            if blocks is None or any(
-                block is not None and block.hash == newest_block.parent_hash for block in blocks
+            lower_blocks = [block for block in blocks or () if block is not None]
+            if blocks is None or (
+                lower_blocks and lower_blocks[-1].hash == newest_block.parent_hash
             ):
                 return True
         return False
@@ -395,3 +436,11 @@ class HeadClaims:
         except RpcError:
             return None
         return blocks if newest_block is not None and newest_block.hash == newest.hash else []
+
+
+def _build_refutation(heads: Heads, witness: Witness, missing: str) -> HeadRefutation:
+    reason = (
+        f"shows block {heads.latest.number} as the newest, but does not return {missing}; the "
+        f"newest block of {witness.endpoint} is {witness.head.number}"
+    )
+    return HeadRefutation(witness, reason)

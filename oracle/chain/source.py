@@ -8,7 +8,7 @@ from oracle.chain.contract_checks import fetch_contract_counters
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below, fetch_linked_blocks
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.head_tracker import HeadClaims, HeadTracker
+from oracle.chain.head_tracker import HeadClaims, HeadRefutation, HeadTracker
 from oracle.chain.heads import Finality, Heads
 from oracle.chain.profiles.event_reader import EventReader, restrict_reader_to_scope
 from oracle.chain.segments.ordering import SegmentCoordinator
@@ -61,7 +61,7 @@ class ChainSource:
         self._outvoted_warning = RepeatedWarning("endpoint_outvoted")
         self._refuted_head_warning = RepeatedWarning("endpoint_head_refuted")
         self._witnesses = WitnessFetcher(endpoints, clock)
-        self._head_claims = HeadClaims(endpoints, self._witnesses)
+        self._head_claims = HeadClaims(endpoints, self._witnesses, clock)
         self._window_source = WindowSource(
             endpoints, reader, VerificationPolicy(), Calibration(clock)
         )
@@ -170,33 +170,38 @@ class ChainSource:
             InputError: all endpoints have been on another chain since the start.
         """
         heads = self.tracker.fetch_heads()
-        witness = self._head_claims.find_refuting_witness(heads)
-        if witness is not None:
-            self._reject_head(heads, witness)
-            heads = self.tracker.fetch_heads_of(witness.endpoint)
+        refutation = self._head_claims.find_refutation(heads)
+        if refutation is not None:
+            self._reject_head(heads, refutation)
+            heads = self.tracker.fetch_heads_of(refutation.witness.endpoint)
         self._window_source.discard_stale_headers(heads.latest)
         return heads
 
-    def reject_unreadable_head(self, heads: Heads, max_number: int) -> bool:
-        """Deprioritise the endpoint of `heads` if its blocks could not be read.
+    def reject_unreadable_head(
+        self, heads: Heads, max_number: int, *, is_refuted: bool = False
+    ) -> bool:
+        """Deprioritise the endpoint of `heads` if blocks up to `max_number` could not be read.
 
-        The blocks are those up to `max_number`. Return False if no other endpoint has a head below
+        `is_refuted` is whether the endpoint's answers contradict the headers of these blocks.
+        Return False if the failure may be transient, or if no other endpoint has a head below
         `max_number`, which may be the real head of the chain.
         """
-        readable_head = self._head_claims.find_readable_head(heads, max_number - 1)
-        if readable_head is None:
+        refutation = self._head_claims.find_refutation_after_failure(
+            heads, max_number - 1, is_refuted=is_refuted
+        )
+        if refutation is None:
             return False
-        self._reject_head(heads, readable_head)
+        self._reject_head(heads, refutation)
         return True
 
-    def _reject_head(self, heads: Heads, witness: Witness) -> None:
-        """Deprioritise the endpoint of `heads` because a witness has a lower head."""
-        reason = (
-            f"shows block {heads.latest.number} as the newest, but does not return the blocks "
-            f"above {witness.head.number}, the newest block of {witness.endpoint}"
-        )
-        self._refuted_head_warning.warn(heads.endpoint, "head", reason)
-        self._demote(heads.endpoint, "head", witness.head.number)
+    def restore_read_number(self, number: int) -> None:
+        """Record the newest indexed block after a restart; lower heads refute no head."""
+        self._head_claims.restore_read_number(number)
+
+    def _reject_head(self, heads: Heads, refutation: HeadRefutation) -> None:
+        """Deprioritise the endpoint that reported `heads`, because a lower head is used."""
+        self._refuted_head_warning.warn(heads.endpoint, "head", refutation.reason)
+        self._demote(heads.endpoint, "head", refutation.witness.head.number)
 
     def fetch_header(self, number: int) -> BlockRef | None:
         """Fetch the block at this height, or None if the endpoint does not have it yet."""
@@ -251,7 +256,7 @@ class ChainSource:
             window = self._read_ahead_queue.take_window(
                 blocks, max_blocks, prefer_workers=is_worth_workers
             )
-        self._head_claims.record_read_block(window.last)
+        self._head_claims.record_read_block(window.last.number)
         return window
 
     def fetch_verified_window(

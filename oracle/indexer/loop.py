@@ -86,6 +86,7 @@ class IngestState:
         Recent heads are reused while `first_block` is in history. History consists of the final
         blocks that are at least `head_depth` blocks below the newest block.
         """
+        chain.restore_read_number(first_block - 1)
         heads = self.claimed_heads
         is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
         if heads is None or is_old or first_block > _compute_history_end(heads, head_depth):
@@ -249,7 +250,8 @@ def _read_window(
     except BlockRefusedError as error:
         stored_error = store_block_refusal(fork_context.store, error.refusal)
         # The block may be invented if another endpoint has not reached it.
-        if chain.reject_unreadable_head(heads, error.refusal.number):
+        is_refuted = heads.endpoint in error.contradicting_endpoints
+        if chain.reject_unreadable_head(heads, error.refusal.number, is_refuted=is_refuted):
             raise OutvotedError(str(error)) from error
         raise stored_error from error
     except RpcError as error:

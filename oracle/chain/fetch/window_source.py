@@ -421,7 +421,8 @@ def _build_lowest_block_refusal(contradictions: Sequence[ContradictionError]) ->
     return BlockRefusedError(
         BlockRefusal(
             lowest_contradiction.number, block_hash, lowest_contradiction.feature, message
-        )
+        ),
+        {error.endpoint for error in contradictions},
     )
 
 

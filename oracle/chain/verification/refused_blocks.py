@@ -5,6 +5,7 @@ a second endpoint gives the same answer, or until an operator accepts the block.
 retry raises the error again.
 """
 
+from collections.abc import Collection
 from typing import Self
 
 import msgspec
@@ -49,8 +50,10 @@ class BlockRefusal(msgspec.Struct, frozen=True):
 class BlockRefusedError(TransientError):
     """A block was refused: it contradicts its header, or endpoints disagree about it."""
 
-    def __init__(self, refusal: BlockRefusal) -> None:
+    def __init__(self, refusal: BlockRefusal, contradicting: Collection[str] = ()) -> None:
         self.refusal = refusal
+        # The endpoints whose answers contradict the headers that they returned.
+        self.contradicting_endpoints = frozenset(contradicting)
         super().__init__(
             f"{refusal.reason}. The block is not indexed; add another endpoint to [chain] "
             "endpoints, or remove the wrong one; see `qos-oracle resync refusal`"

@@ -3,11 +3,17 @@
 The index follows the chain, and counts as being at its head, as without the endpoint.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 
 from devnet.fakechain.fault import InjectedFault
+from devnet.fakechain.faults import log_faults, transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
+from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
+from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.head_faults import build_invented_head_fault, build_shown_head_fault
@@ -138,3 +144,110 @@ def test_parent_missing_once_behind_a_load_balancer_does_not_refute_a_head(
     assert missing.hit_count == 1
     assert indexer.ingest.heads is not None
     assert indexer.ingest.heads.latest.number == fake_chain.head.number
+
+
+@pytest.fixture
+def three_endpoints(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
+) -> Indexer:
+    """Return an indexer of two endpoints at the head, and a third one a block behind."""
+    add_provable_blocks(fake_chain, 12)
+    lagging = fake_chain.serve()
+    indexer = open_indexer(*fake_chain.urls, clock=clock)
+    indexer.index()
+    fake_chain.following = fake_chain.providers[:2]
+    fake_chain.emit(encode_task_created_log(90_000))
+    clock.advance(12)
+    indexer.index()
+    fake_chain.emit(encode_task_created_log(90_001))
+    lagging.head = fake_chain.back(1)
+    clock.advance(12)
+    return indexer
+
+
+def count_rejected_heads(indexer: Indexer) -> float:
+    return sum(
+        read_metric("oracle_endpoint_inconsistent_total", check="head", endpoint=name) or 0
+        for name in indexer.source.list_endpoint_names()
+    )
+
+
+def build_missing_receipts_fault() -> InjectedFault:
+    """Return a fault of an endpoint that does not have the receipts of its newest block yet."""
+    return InjectedFault(
+        "receipts are missing",
+        lambda _request, _result: None,
+        limits={"methods": ("eth_getBlockReceipts", "eth_getTransactionReceipt")},
+    )
+
+
+def build_truncated_receipts_fault() -> InjectedFault:
+    """Return a fault of an endpoint that returns no receipts for its newest block."""
+    return InjectedFault(
+        "receipts are cut",
+        lambda _request, _result: [],
+        limits={"methods": ("eth_getBlockReceipts",)},
+    )
+
+
+def build_throttled_fault() -> InjectedFault:
+    return transport_faults.build_http_status_fault(
+        429, methods=log_faults.LOG_AND_RECEIPT_METHODS
+    )
+
+
+# The faults of the first endpoint, whose head is used, and of the second one.
+READ_FAULTS = {
+    "throttled": (build_throttled_fault, build_throttled_fault),
+    "late receipts": (build_missing_receipts_fault, build_missing_receipts_fault),
+    "second endpoint cuts": (build_throttled_fault, build_truncated_receipts_fault),
+}
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("build_faults", READ_FAULTS.values(), ids=READ_FAULTS)
+def test_momentary_failure_at_the_head_refutes_no_head(
+    fake_chain: FakeChain,
+    three_endpoints: Indexer,
+    clock: VirtualClock,
+    build_faults: tuple[Callable[[], InjectedFault], Callable[[], InjectedFault]],
+    *,
+    is_restarted: bool,
+):
+    indexer = three_endpoints
+    if is_restarted:
+        indexer.restart()
+    rejected_before = count_rejected_heads(indexer)
+    faults = [build_fault() for build_fault in build_faults]
+    for provider, fault in zip(fake_chain.providers, faults, strict=False):
+        provider.faults.append(fault)
+
+    for _ in range(2):
+        with suppress(TransientError):
+            indexer.index()
+        clock.advance(2)
+
+    assert faults[0].hit_count > 0
+    assert count_rejected_heads(indexer) == rejected_before
+    for provider, fault in zip(fake_chain.providers, faults, strict=False):
+        provider.faults.remove(fault)
+    clock.advance(60)
+    indexer.index()
+    assert indexer.cursor[0] == fake_chain.head.number
+    assert count_rejected_heads(indexer) == rejected_before
+
+
+def test_head_that_stays_unreadable_is_replaced_by_a_lower_one(
+    fake_chain: FakeChain, three_endpoints: Indexer, clock: VirtualClock
+):
+    indexer = three_endpoints
+    for provider in fake_chain.providers[:2]:
+        provider.faults.append(build_missing_receipts_fault())
+    for _ in range(20):
+        with suppress(TransientError):
+            indexer.index()
+        clock.advance(4)
+
+    heads = indexer.ingest.heads
+    assert heads is not None
+    assert heads.latest.number == indexer.cursor[0] == fake_chain.head.number - 1
