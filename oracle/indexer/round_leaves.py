@@ -37,7 +37,7 @@ Value = TypeVar("Value")
 
 
 class _RecentlyUsed(Generic[Key, Value]):
-    """A thread-safe cache of recently used values.
+    """A thread-safe cache of the most recently used values.
 
     Values are computed one at a time.
     """

@@ -139,7 +139,7 @@ class ScoreRepository:
     def list_for_node_between(
         self, node: Address, first_time: int, last_time: int, earlier_limit: int
     ) -> tuple[list[ScoreEntry], list[ScoreEntry]]:
-        """Return a node's scores within a time span, and its last scores before the span.
+        """Return a node's last scores before a time span, and all its scores within the span.
 
         The first list has at most `earlier_limit` scores before the span, and the second list has
         all scores from `first_time` to `last_time`, both included.

@@ -87,7 +87,7 @@ def build_changed_receipts_fault(
 
 
 def build_omitted_receipt_fault(index: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that omits the receipt at an index, counted from 0."""
+    """Return a fault that omits the receipt at `index`, counted from 0."""
     return build_changed_receipts_fault(
         "a receipt left out", lambda receipts: receipts[:index] + receipts[index + 1 :], **limits
     )

@@ -140,7 +140,10 @@ def judge_final_block(
 def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
     """Clear the halt if the endpoints confirm the final block again.
 
-    Two endpoints must return the final block, and none another block.
+    Two endpoints must return the final block, and none another block. If there is only one
+    provider, its endpoints have to return the block repeatedly, as often as they had to return
+    another block before the halt. `now` is the block time in unix seconds. Returns None if the
+    halt stays active.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()

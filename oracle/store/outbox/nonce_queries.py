@@ -106,8 +106,8 @@ class NonceQueries:
     def list_intent_ids_by_hash_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
         """Return up to `limit` transactions by hash prefix, with the ids of their intents.
 
-        The result maps each hash to an intent's id: the transaction was signed for this intent, or
-        the intent was rebuilt from the transaction.
+        The prefix is `digits`, in hex without `0x`. The result maps each hash to an intent's id:
+        the transaction was signed for this intent, or the intent was rebuilt from the transaction.
         """
         lowest_hash, highest_hash = map(encode_hex, compute_prefix_range(digits, _HASH_BYTES))
         attempt_query = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(

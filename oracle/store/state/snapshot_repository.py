@@ -1,6 +1,6 @@
 """Stores snapshots of the folded state, as table rows in compressed msgpack.
 
-See docs/explanation/storage.md#state-snapshots.
+Snapshots are of the state at final blocks. See docs/explanation/storage.md#state-snapshots.
 """
 
 import zlib
