@@ -42,8 +42,8 @@ class DemoNode:
 
     def sample_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
         """Return after how many blocks the node answers a task, or None if it never does."""
-        blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
-        return None if wave in self.silent_waves else blocks
+        delay_blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
+        return None if wave in self.silent_waves else delay_blocks
 
 
 def _create_average_node(

@@ -309,11 +309,13 @@ def create_keys(folder: Path) -> dict[str, DemoKey]:
 
     The result contains the keys by role.
     """
-    keys = {}
+    key_by_role = {}
     for role in ("signer", "transmitter", "dispatcher"):
         key_files = (folder / f"{role}.json", folder / f"{role}.password")
-        keys[role] = DemoKey(*key_files, create_keystore(*key_files, iterations=_KEY_ITERATIONS))
-    return keys
+        key_by_role[role] = DemoKey(
+            *key_files, create_keystore(*key_files, iterations=_KEY_ITERATIONS)
+        )
+    return key_by_role
 
 
 def build_run_settings(

@@ -50,8 +50,8 @@ class OutageBehaviour(HonestBehaviour):
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
         started_at = task.started_at or 0
-        seconds = (started_at - _OUTAGE_OFFSET_SECONDS) % _OUTAGE_PERIOD_SECONDS
-        is_outage = seconds < _OUTAGE_SECONDS
+        seconds_into_period = (started_at - _OUTAGE_OFFSET_SECONDS) % _OUTAGE_PERIOD_SECONDS
+        is_outage = seconds_into_period < _OUTAGE_SECONDS
         return Intention(None) if is_outage else super().choose_answer_time(task)
 
 

@@ -114,14 +114,16 @@ def measure_system(
         else None
     )
     spread_meter = TaskSpreadMeter(column.rules, candidate_weights, plan.chosen_starts)
-    run = _MeasurementRun(column, history, plan, evaluator, spread_meter)
+    measurement_run = _MeasurementRun(column, history, plan, evaluator, spread_meter)
     event_count = 0
     for chunk in history.read_chunks():
-        run.fold.fold_events(run.iter_observed_events(chunk), is_complete=False)
-        run.fold.drain_changes()
+        measurement_run.fold.fold_events(
+            measurement_run.iter_observed_events(chunk), is_complete=False
+        )
+        measurement_run.fold.drain_changes()
         event_count += len(chunk)
         on_progress(event_count)
-    return run.finish_measurement()
+    return measurement_run.finish_measurement()
 
 
 class _MeasurementRun:

@@ -134,10 +134,13 @@ def _charge_hosting(state: LoopState) -> None:
     """
     period_by_gpu: dict[tuple[str, int, int], tuple[int, int]] = {}
     for node in state.all_nodes:
-        key = (node.role.owner, node.gpu, node.role.cost)
+        cost_group = (node.role.owner, node.gpu, node.role.cost)
         hosted_until = state.now if node.removed_at is None else node.removed_at
-        first_time, last_time = period_by_gpu.get(key, (node.first_joined_at, hosted_until))
-        period_by_gpu[key] = min(first_time, node.first_joined_at), max(last_time, hosted_until)
+        first_time, last_time = period_by_gpu.get(cost_group, (node.first_joined_at, hosted_until))
+        period_by_gpu[cost_group] = (
+            min(first_time, node.first_joined_at),
+            max(last_time, hosted_until),
+        )
     for (owner, _, cost), (first_time, last_time) in period_by_gpu.items():
         state.get_income_and_expenses(owner).hosting += (
             state.economics.compute_hosting_cost(last_time - first_time) * cost // 1000

@@ -138,10 +138,10 @@ _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 
 def _parse_first_word(endpoint: str, result_hex: str | None) -> int:
-    digits = (result_hex or "0x")[2 : 2 + _WORD]
+    first_word_digits = (result_hex or "0x")[2 : 2 + _WORD]
     try:
-        if len(digits) == _WORD:
-            return int(digits, 16)
+        if len(first_word_digits) == _WORD:
+            return int(first_word_digits, 16)
     except ValueError:
         pass
     raise RpcError(

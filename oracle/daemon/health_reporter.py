@@ -66,24 +66,24 @@ class HealthReporter:
 
     def evaluate_health(self) -> None:
         """Evaluate health for the metrics; store it if it changed or the last report is old."""
-        health = self.daemon_health.build_report()
+        health_report = self.daemon_health.build_report()
         data_directory = self.store.data_directory
         low_disk = None if data_directory is None else find_low_disk_space(data_directory)
         if low_disk is not None:
-            health = HealthReport.from_findings([*health.findings, low_disk])
-        service_metrics.publish_health_metrics(health)
+            health_report = HealthReport.from_findings([*health_report.findings, low_disk])
+        service_metrics.publish_health_metrics(health_report)
         self._checks_until_repeat -= 1
-        if health == self._reported_health and self._checks_until_repeat > 0:
+        if health_report == self._reported_health and self._checks_until_repeat > 0:
             return
         try:
             with self.store.transaction() as uow:
-                uow.health.save_report(self.holder, health.findings)
+                uow.health.save_report(self.holder, health_report.findings)
         except OracleError:
             # The error is not raised, because readers notice that the stored report is old, and
             # the jobs that use the database report its errors.
             service_metrics.HEALTH_WRITE_FAILURES.inc()
             return
-        self._reported_health, self._checks_until_repeat = health, _REPEAT_CHECKS
+        self._reported_health, self._checks_until_repeat = health_report, _REPEAT_CHECKS
 
     def _record_downtime(self) -> None:
         """Record how long no daemon ran before this process, for a notice."""
@@ -184,9 +184,9 @@ def report_to_systemd(
                 return
 
     if watchdog_seconds is not None:
-        thread_arguments = (watchdog_seconds / _PINGS_PER_PERIOD,)
+        keep_alive_arguments = (watchdog_seconds / _PINGS_PER_PERIOD,)
         threading.Thread(
-            target=send_keep_alives, args=thread_arguments, name="watchdog", daemon=True
+            target=send_keep_alives, args=keep_alive_arguments, name="watchdog", daemon=True
         ).start()
     try:
         yield

@@ -68,7 +68,7 @@ def find_unsound_block_reason(
     newest blocks are accepted although they may still wait for their audit or confirmation.
     `audit_obstacle` is the reason why the last audit failed, if it failed.
     """
-    allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
+    max_waiting_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
         quarantine = uow.facts.quarantine
         block_count = quarantine.count_suspect_blocks(index.folder.scope.id)
@@ -78,7 +78,7 @@ def find_unsound_block_reason(
             index.chain,
             uow,
             index.folder.scope,
-            max_unaudited=allowed_blocks,
+            max_unaudited=max_waiting_blocks,
             audit_obstacle=audit_obstacle,
         )
         unproven_blocks_reason = unproven_blocks_reason or (

@@ -115,20 +115,20 @@ class ProbeWindowHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
-        if bookmark is not None and int(bookmark.split()[2]) > ancestor:
+        stored_window = uow.bookmarks.get(_WINDOW_BOOKMARK)
+        if stored_window is not None and int(stored_window.split()[2]) > ancestor:
             uow.bookmarks.delete(_WINDOW_BOOKMARK)
 
 
 def get_open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
     """Return the window that contains `time`, or None if its first block was not seen."""
-    bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
-    if bookmark is None:
+    stored_window = uow.bookmarks.get(_WINDOW_BOOKMARK)
+    if stored_window is None:
         return None
-    number, seconds, _, seed_hash = bookmark.split()
-    window = ProbeWindow(int(number), int(seconds), Hash(seed_hash))
-    is_open = window.number == settings.get_window_number(time)
-    return window if is_open and window.seconds == settings.window_seconds else None
+    number, seconds, _, seed_hash = stored_window.split()
+    probe_window = ProbeWindow(int(number), int(seconds), Hash(seed_hash))
+    is_open = probe_window.number == settings.get_window_number(time)
+    return probe_window if is_open and probe_window.seconds == settings.window_seconds else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,16 +170,18 @@ def _iter_planned_second_groups(
     for contest in unordered_contests:
         group, keys = decode_settle_contest_call(contest.request.calldata)
         task_by_key = uow.tasks.get_many(keys)
-        tasks = [task_by_key[key] for key in keys if key in task_by_key]
-        if len(tasks) < len(keys) or not _has_order_hash_fields(tasks[0]):
+        contested_tasks = [task_by_key[key] for key in keys if key in task_by_key]
+        if len(contested_tasks) < len(keys) or not _has_order_hash_fields(contested_tasks[0]):
             continue
-        ineligible_nodes = reserved_nodes | {task.node for task in tasks if task.node is not None}
+        ineligible_nodes = reserved_nodes | {
+            task.node for task in contested_tasks if task.node is not None
+        }
         candidates = [node for node in idle_nodes if node.address not in ineligible_nodes]
-        nodes = choose_nodes(candidates, tasks[0], len(keys), group + cursor.hash)
+        nodes = choose_nodes(candidates, contested_tasks[0], len(keys), group + cursor.hash)
         if nodes:
             reserved_nodes.update(nodes)
             window_end = (contest.request.not_before or 0) - 1
-            yield PlannedSecondGroup(group, tasks[0], nodes, window_end)
+            yield PlannedSecondGroup(group, contested_tasks[0], nodes, window_end)
 
 
 def choose_nodes(

@@ -164,7 +164,7 @@ def _plan_word_calls(
         max_falls - fall_count,
         configuration.big_fall,
     )
-    is_complete = not allowed_indexes
+    has_words_to_write = bool(allowed_indexes)
     yield from _plan_word_run_calls(hot_set_round, allowed_indexes, "")
     lagged_round = (
         _load_round(context, last_round.round - configuration.lag_rounds)
@@ -174,11 +174,11 @@ def _plan_word_calls(
     if lagged_round is not None:
         outdated_lagged_indexes = lagged_round.find_outdated_indexes(stored_words, min_round)
         lagged_indexes = sorted(set(excess_indexes).intersection(outdated_lagged_indexes))
-        is_complete = is_complete and not lagged_indexes
+        has_words_to_write |= bool(lagged_indexes)
         yield from _plan_word_run_calls(
             lagged_round, lagged_indexes, f" of round {lagged_round.pieced_round.summary.round}"
         )
-    if is_complete:
+    if not has_words_to_write:
         context.progress.words_root = due_round.root
 
 

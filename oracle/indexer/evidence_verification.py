@@ -52,11 +52,11 @@ def build_evidence_verification(
     evidence_range = compute_evidence_block_range(scores, interval.opened_at)
     dead_letters = uow.dead_letters.list_open(evidence_range.first, evidence_range.last)
     if dead_letters:
-        problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
+        problem_text = f"{dead_letters[0].name} of block {dead_letters[0].block}"
         return EvidenceVerification(
             interval.node,
             level,
-            obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
+            obstacle=f"{problem_text} could not be decoded; run `qos-oracle resync dead-letters`",
         )
     blocks = find_evidence_block_numbers(uow, interval, entries)
     first_block = blocks[0]
@@ -64,9 +64,9 @@ def build_evidence_verification(
     scope = uow.coverage.get_current_scope()
     gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first_block, last_block)
     if scope is None or gaps:
-        problem = f"block {gaps[0].first if gaps else first_block} was never read"
+        problem_text = f"block {gaps[0].first if gaps else first_block} was never read"
         return EvidenceVerification(
-            interval.node, level, obstacle=f"{problem}; run `qos-oracle resync gaps`"
+            interval.node, level, obstacle=f"{problem_text}; run `qos-oracle resync gaps`"
         )
     quarantined_spans = uow.facts.quarantine.list_suspect_intervals(
         scope.id, BlockRange(first_block, last_block)
@@ -77,12 +77,12 @@ def build_evidence_verification(
         for block_number in _select_numbers_in_range(blocks, span.first, span.last)
     ]
     if single_source_blocks:
-        problem = (
+        problem_text = (
             f"data of {format_block_count(len(single_source_blocks))} behind the kickout, from "
             f"block {single_source_blocks[0]} on, came only from an endpoint that was proven wrong"
         )
         return EvidenceVerification(
-            interval.node, level, obstacle=f"{problem}; the audit requests them from another"
+            interval.node, level, obstacle=f"{problem_text}; the audit requests them from another"
         )
     level_by_block = uow.verified_blocks.get_level_by_number(first_block, last_block)
     for span in uow.coverage.list_intervals(scope.id, first_block, last_block):

@@ -97,9 +97,9 @@ def _format_repair_advice(spans: Sequence[DamagedSpan]) -> str:
 
 
 def _is_span_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
-    is_contained = verified_blocks.first <= span.first and span.last <= verified_blocks.last
+    is_fully_verified = verified_blocks.first <= span.first and span.last <= verified_blocks.last
     # Feed rows are never verified, because they are not on the chain.
-    return is_contained and span.kind != "feed"
+    return is_fully_verified and span.kind != "feed"
 
 
 def _ignore_progress(_block: int, _last: int) -> None:

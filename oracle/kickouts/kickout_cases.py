@@ -217,8 +217,8 @@ def _find_accusation_obstacle(
 
 def _find_kick_obstacle(leaf: NodeLeaf, kick: NodeKick | None, time: int) -> str | None:
     due_since = leaf.kickout_due_since
-    allowed = 0 if kick is None else kick.allowed
-    if LeafFlag.HELD in leaf.flags and allowed != due_since:
+    allowed_since = 0 if kick is None else kick.allowed
+    if LeafFlag.HELD in leaf.flags and allowed_since != due_since:
         return "it is held; the vetoer has to allow it (`qos-oracle kickout allow`)"
     if kick is None:
         return None

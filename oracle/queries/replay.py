@@ -102,12 +102,12 @@ def _build_node_rows(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> Iterator[dict[str, object]]:
     population_maxima = compute_population_maxima(nodes, time, rules)
-    legacy = _build_legacy_rows(nodes, time, rules)
+    legacy_row_by_node = _build_legacy_rows(nodes, time, rules)
     pools = _build_score_pools(nodes, scores, time, rules)
     for node in nodes:
         row = _build_node_row(node, pools[node.address], time, rules, population_maxima)
-        if node.address in legacy:
-            row["legacy"] = legacy[node.address]
+        if node.address in legacy_row_by_node:
+            row["legacy"] = legacy_row_by_node[node.address]
         yield row
 
 
@@ -128,7 +128,7 @@ def _build_legacy_rows(
     for node in nodes:
         tally = compute_window_tally(node, time, rules.legacy)
         is_member = node.membership is Membership.MEMBER
-        factors = (
+        legacy_factors = (
             compute_legacy_factors(node, time, rules, population_maxima) if is_member else None
         )
         rows[node.address] = {
@@ -136,10 +136,10 @@ def _build_legacy_rows(
             "tasks": tally.tasks,
             "node_score": _format_fraction(tally.node_score),
             "online_seconds": encode_int(tally.online_seconds),
-            "R": None if factors is None else _format_fraction(factors.size),
-            "P": None if factors is None else _format_fraction(factors.promptness),
-            "B": None if factors is None else _format_fraction(factors.speed),
-            "Q": None if factors is None else _format_fraction(factors.combined),
+            "R": None if legacy_factors is None else _format_fraction(legacy_factors.size),
+            "P": None if legacy_factors is None else _format_fraction(legacy_factors.promptness),
+            "B": None if legacy_factors is None else _format_fraction(legacy_factors.speed),
+            "Q": None if legacy_factors is None else _format_fraction(legacy_factors.combined),
             "incentive_share": _format_fraction(shares.get(node.address)),
         }
     return rows

@@ -53,13 +53,13 @@ def find_push_expiry_reason(
 def _was_round_sent_by_push(uow: UnitOfWork, push: Intent, accepted_round: RoundAccepted) -> bool:
     """Return whether a transaction of this push got the round accepted."""
     slots = uow.outbox.slots
-    slot = None if push.nonce is None else slots.find_slot(push.request.account, push.nonce)
-    if slot is None:
+    nonce_slot = None if push.nonce is None else slots.find_slot(push.request.account, push.nonce)
+    if nonce_slot is None:
         return False
     block = accepted_round.at.block
     return any(
         log.index == accepted_round.at.log
-        and log.tx_hash in {attempt.signed.tx_hash for attempt in slots.list_attempts(slot)}
+        and log.tx_hash in {attempt.signed.tx_hash for attempt in slots.list_attempts(nonce_slot)}
         for log in uow.logs.iterate_between(block, block)
     )
 

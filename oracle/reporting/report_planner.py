@@ -163,8 +163,8 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
     first_due_period = uow.reports.find_first_due_period()
     if newest_period is None:
         return []
-    window_periods = compute_submission_window(settings)
-    first_period = (newest_period // window_periods - 2) * window_periods
+    periods_per_window = compute_submission_window(settings)
+    first_period = (newest_period // periods_per_window - 2) * periods_per_window
     return uow.reports.list_headers_since(
         first_period if first_due_period is None else min(first_period, first_due_period)
     )

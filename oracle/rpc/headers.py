@@ -65,12 +65,14 @@ def parse_headers(
 
     Raises RpcError.
     """
-    blocks = [None if header is None else parse_block(client.name, header) for header in headers]
-    for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
+    block_refs = [
+        None if header is None else parse_block(client.name, header) for header in headers
+    ]
+    for height_or_tag, block in zip(heights_or_tags, block_refs, strict=True):
         if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:
             message = f"returned another block for {height_or_tag}: {block.number}"
             raise RpcError(client.name, ErrorKind.INVALID, message)
-    return blocks
+    return block_refs
 
 
 def fetch_linked_block_refs(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:

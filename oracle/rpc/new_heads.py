@@ -245,15 +245,15 @@ def _can_subscribe(url: str, chain_id: int) -> bool:
             close_timeout=_CLOSE_SECONDS,
             max_size=_MAX_MESSAGE_BYTES,
         ) as connection:
-            responses = []
+            received_messages = []
             for request in (_CHAIN_ID, _SUBSCRIBE):
                 connection.send(request)
-                responses.append(
+                received_messages.append(
                     _decode_message(connection.recv(timeout=_OPEN_SECONDS, decode=False))
                 )
     except (OSError, WebSocketException):
         return False
-    chain_response, subscription = responses
+    chain_response, subscription = received_messages
     return (
         chain_response is not None
         and chain_response.result == hex(chain_id)

@@ -170,9 +170,9 @@ def _check_sqlite_file(path: Path, name: str) -> None:
 def _move_database_aside(database: Path, replaced_path: Path) -> None:
     """Rename the files of a SQLite database, including its write-ahead log."""
     for suffix in ("", "-wal", "-shm"):
-        file = database.with_name(database.name + suffix)
-        if file.exists():
-            file.rename(replaced_path.with_name(replaced_path.name + suffix))
+        sidecar_file = database.with_name(database.name + suffix)
+        if sidecar_file.exists():
+            sidecar_file.rename(replaced_path.with_name(replaced_path.name + suffix))
 
 
 def _create_private_file(path: Path) -> None:

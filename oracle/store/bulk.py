@@ -100,13 +100,13 @@ def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> 
     for offset in range(0, len(key_list), KEYS_PER_QUERY):
         batch = key_list[offset : offset + KEYS_PER_QUERY]
         if dialect == "sqlite":
-            condition = f"IN ({','.join('?' * len(batch))})"
+            key_condition = f"IN ({','.join('?' * len(batch))})"
             parameters: Row = tuple(batch)
         else:
-            condition = f"= {_ANY}"
+            key_condition = f"= {_ANY}"
             parameters = (batch,)
         result = connection.exec_driver_sql(
-            _build_select_sql(dialect, target, condition), parameters
+            _build_select_sql(dialect, target, key_condition), parameters
         )
         yield from result.all()
 
@@ -242,16 +242,16 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
 
 
 def _apply_conflict_policy(insert: _Insert, target: Table, policy: _ConflictPolicy) -> _Insert:
-    key = list(target.primary_key.columns)
+    key_columns = list(target.primary_key.columns)
     match policy:
         case _ConflictPolicy.FAIL:
             return insert
         case _ConflictPolicy.KEEP:
-            return insert.on_conflict_do_nothing(index_elements=key)
+            return insert.on_conflict_do_nothing(index_elements=key_columns)
         case _ConflictPolicy.REPLACE | _ConflictPolicy.REVIVE:
             value_columns = [column.name for column in target.columns if not column.primary_key]
             return insert.on_conflict_do_update(
-                index_elements=key,
+                index_elements=key_columns,
                 set_={name: insert.excluded[name] for name in value_columns},
                 where=~target.c.canonical if policy is _ConflictPolicy.REVIVE else None,
             )

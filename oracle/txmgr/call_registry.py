@@ -268,12 +268,12 @@ class CallRegistry:
         Raises:
             FatalError: the kind is not registered.
         """
-        kind = self._kinds.get(call.request.kind)
-        if kind is None:
+        call_kind = self._kinds.get(call.request.kind)
+        if call_kind is None:
             raise FatalError(
                 f"outbox intent {call.id}: call kind {call.request.kind} is not registered"
             )
-        return kind
+        return call_kind
 
     def decode_refusal(self, output: str | None) -> Refusal:
         """Decode the output of a contract's revert, given as `0x` hex."""

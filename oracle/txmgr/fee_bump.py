@@ -57,11 +57,13 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     with context.store.read_transaction() as uow:
         is_paused = uow.outbox.accounts.find_pause(context.account) is not None
         unconfirmed_nonce = None if is_paused else find_lowest_unconfirmed(uow, context)
-        may_bump = unconfirmed_nonce is not None and _has_attempts_left(context, unconfirmed_nonce)
+        has_attempts_left = unconfirmed_nonce is not None and _has_attempts_left(
+            context, unconfirmed_nonce
+        )
         is_urgent = unconfirmed_nonce is not None and _is_bump_urgent(
             uow, context, unconfirmed_nonce
         )
-    if unconfirmed_nonce is None or not may_bump:
+    if unconfirmed_nonce is None or not has_attempts_left:
         FEE_CAPPED.labels(context.role).set(0)
         if unconfirmed_nonce is None and not is_paused:
             ATTEMPTS_EXHAUSTED.labels(context.role).set(0)

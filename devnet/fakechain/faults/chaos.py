@@ -158,10 +158,12 @@ def _build_lagging_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> Injec
             return hex(max(0, int(result, 16) - lag_blocks))
         if request.method != "eth_getBlockByNumber":
             return result
-        head = int(str(upstream.handle_call("eth_blockNumber", [])), 16) - lag_blocks
+        claimed_head = int(str(upstream.handle_call("eth_blockNumber", [])), 16) - lag_blocks
         if request.params[0] == "latest":
-            return upstream.handle_call(request.method, [hex(max(0, head)), *request.params[1:]])
-        return result if int(result["number"], 16) <= head else None
+            return upstream.handle_call(
+                request.method, [hex(max(0, claimed_head)), *request.params[1:]]
+            )
+        return result if int(result["number"], 16) <= claimed_head else None
 
     return InjectedFault("lagging head", wrap_change_to_skip_errors(change_result))
 

@@ -44,8 +44,10 @@ class OrderStream:
 def start_order_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
     """Create a creator's accounts, and schedule its first order."""
     accounts = [state.create_address() for _ in range(role.accounts)]
-    stream = OrderStream(role, RandomStream(state.plan.seed, "orders", stream_number), accounts)
-    _schedule_next_order(state, stream)
+    order_stream = OrderStream(
+        role, RandomStream(state.plan.seed, "orders", stream_number), accounts
+    )
+    _schedule_next_order(state, order_stream)
 
 
 def _schedule_next_order(state: LoopState, stream: OrderStream) -> None:

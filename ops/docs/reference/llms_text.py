@@ -65,7 +65,7 @@ def _format_page_path(match: re.Match[str]) -> str:
 
 def _format_page_link(match: re.Match[str]) -> str:
     path = (_START_PAGE.parent / match[2]).resolve()
-    is_outside = not path.is_relative_to(_START_PAGE.parent)
-    relative_path = path.relative_to(ROOT if is_outside else _START_PAGE.parent)
-    address = f"{'repository/' * is_outside}{relative_path.with_suffix('').as_posix()}/"
+    is_outside_docs = not path.is_relative_to(_START_PAGE.parent)
+    relative_path = path.relative_to(ROOT if is_outside_docs else _START_PAGE.parent)
+    address = f"{'repository/' * is_outside_docs}{relative_path.with_suffix('').as_posix()}/"
     return f"[{match[1]}]({address.removesuffix('README/')})"

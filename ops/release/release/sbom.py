@@ -33,8 +33,8 @@ def build_sbom(wheel: Path, epoch: int) -> str:
     name, version = wheel.name.split("-")[:2]
     wheel_digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     pins = read_pins(FOLDER / "run.txt")
-    toolchain = _read_npm_packages("package-lock.json")
-    web_libraries = _read_npm_packages("ops/pages/package-lock.json")
+    toolchain_packages = _read_npm_packages("package-lock.json")
+    web_packages = _read_npm_packages("ops/pages/package-lock.json")
     product_purl = f"pkg:pypi/{normalize_name(name)}@{version}"
     sbom_document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -56,10 +56,12 @@ def build_sbom(wheel: Path, epoch: int) -> str:
         },
         "components": [
             *map(_build_python_component, pins),
-            *(_build_npm_component(*package, is_shipped=False) for package in toolchain),
-            *(_build_npm_component(*package, is_shipped=True) for package in web_libraries),
+            *(_build_npm_component(*package, is_shipped=False) for package in toolchain_packages),
+            *(_build_npm_component(*package, is_shipped=True) for package in web_packages),
         ],
-        "dependencies": _build_dependency_graph(product_purl, pins, [toolchain, web_libraries]),
+        "dependencies": _build_dependency_graph(
+            product_purl, pins, [toolchain_packages, web_packages]
+        ),
     }
     return f"{json.dumps(sbom_document, indent=2)}\n"
 
@@ -83,10 +85,10 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
 
 def _read_npm_packages(lock_file: str) -> list[_NpmPackage]:
     """Read name and entry of every package in a lock file."""
-    lock = json.loads((ROOT / lock_file).read_text("utf-8"))
+    lock_document = json.loads((ROOT / lock_file).read_text("utf-8"))
     return [
         (path.rpartition("node_modules/")[2], package)
-        for path, package in lock["packages"].items()
+        for path, package in lock_document["packages"].items()
         if path
     ]
 

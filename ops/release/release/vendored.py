@@ -34,8 +34,8 @@ FILES = {
 
 def read_locked_packages() -> dict[str, Any]:
     """Read the entries of the lock file, by package name."""
-    lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
-    packages = lock["packages"].items()
+    lock_document = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
+    packages = lock_document["packages"].items()
     return {path.removeprefix("node_modules/"): package for path, package in packages if path}
 
 

@@ -38,13 +38,13 @@ def read_bytes(raw: bytes, offset: int) -> tuple[bytes, int]:
     Its length is at `offset`.
     """
     start = offset + WORD
-    stop = start + read_uint(raw, offset)
-    end = stop + (start - stop) % WORD
+    content_end = start + read_uint(raw, offset)
+    end = content_end + (start - content_end) % WORD
     if end > len(raw):
         raise MalformedError("the data is too short")
-    if raw[stop:end].strip(b"\0"):
+    if raw[content_end:end].strip(b"\0"):
         raise MalformedError("the padding is not zero")
-    return raw[start:stop], end
+    return raw[start:content_end], end
 
 
 def read_bytes_as_hex(raw: bytes, offset: int) -> tuple[str, int]:

@@ -37,19 +37,21 @@ class BloomInput(Protocol):
 def compute_bloom_mask(hex_text: str) -> int:
     """Return the bits of a bloom that an address or topic (`0x` hex) sets."""
     hash_bytes = keccak(bytes.fromhex(hex_text[2:]))
-    bits = 0
+    bloom_bits = 0
     for position in (0, 2, 4):
-        bits |= 1 << (int.from_bytes(hash_bytes[position : position + 2], "big") & _BIT_INDEX_MASK)
-    return bits
+        bloom_bits |= 1 << (
+            int.from_bytes(hash_bytes[position : position + 2], "big") & _BIT_INDEX_MASK
+        )
+    return bloom_bits
 
 
 def compute_bloom(logs: Iterable[BloomInput]) -> int:
-    bits = 0
+    bloom_bits = 0
     for log in logs:
-        bits |= compute_bloom_mask(log.address)
+        bloom_bits |= compute_bloom_mask(log.address)
         for topic in log.topics:
-            bits |= compute_bloom_mask(topic)
-    return bits
+            bloom_bits |= compute_bloom_mask(topic)
+    return bloom_bits
 
 
 def has_all_bits(bits: int, mask_bits: int) -> bool:

@@ -27,12 +27,12 @@ def encode_rlp(item: RlpItem) -> bytes:
 
 def encode_rlp_bytes(content: bytes) -> bytes:
     """Encode a byte string as RLP."""
-    size = len(content)
-    if size == 1 and content[0] < _STRING_BASE:
+    byte_count = len(content)
+    if byte_count == 1 and content[0] < _STRING_BASE:
         return content
-    if size < _SHORT_LIMIT:
-        return _STRING_HEADS[size] + content
-    return _encode_long_head(_STRING_BASE, size) + content
+    if byte_count < _SHORT_LIMIT:
+        return _STRING_HEADS[byte_count] + content
+    return _encode_long_head(_STRING_BASE, byte_count) + content
 
 
 def encode_int(number: int) -> bytes:

@@ -64,9 +64,9 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
         return
     ledger.quit_transactions.pop(event.node, None)
     node = ledger.get_node_for_update(event.node, event.time)
-    was_known = node.membership is not Membership.UNKNOWN
-    resets_reliability = not was_known or node.starts_anew or ledger.rules.rejoin_heals
-    if was_known:
+    was_known_before = node.membership is not Membership.UNKNOWN
+    resets_reliability = not was_known_before or node.starts_anew or ledger.rules.rejoin_heals
+    if was_known_before:
         _restore_pool_at_rejoin(node, event.time, ledger.rules)
     node.membership = Membership.MEMBER
     _record_membership_change(ledger, node, MembershipTransition.JOINED, (event.at, event.time))

@@ -208,14 +208,14 @@ def extract_seats(leaves: bytes) -> "array[int]":
 
 def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
     """Return the number at a byte offset of every leaf, as an array of this type."""
-    column = array(typecode)
-    encoded = bytearray(column.itemsize * (len(leaves) // LEAF_BYTES))
-    for offset in range(column.itemsize):
-        encoded[offset :: column.itemsize] = leaves[position + offset :: LEAF_BYTES]
-    column.frombytes(encoded)
+    column_values = array(typecode)
+    encoded = bytearray(column_values.itemsize * (len(leaves) // LEAF_BYTES))
+    for offset in range(column_values.itemsize):
+        encoded[offset :: column_values.itemsize] = leaves[position + offset :: LEAF_BYTES]
+    column_values.frombytes(encoded)
     if sys.byteorder == "little":
-        column.byteswap()
-    return column
+        column_values.byteswap()
+    return column_values
 
 
 def split_leaves(leaves: bytes) -> Iterator[bytes]:

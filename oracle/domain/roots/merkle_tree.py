@@ -119,11 +119,11 @@ class MerkleTree:
         Raises:
             IndexError: there is no leaf at this index.
         """
-        node = self._get_leaf_node_index(index)
+        node_index = self._get_leaf_node_index(index)
         proof = []
-        while node > 1:
-            proof.append(self._get_node_hash(node ^ 1))
-            node >>= 1
+        while node_index > 1:
+            proof.append(self._get_node_hash(node_index ^ 1))
+            node_index >>= 1
         return proof
 
     def _extend_to_leaf_count(self, leaf_count: int) -> None:

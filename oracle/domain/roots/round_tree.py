@@ -281,10 +281,10 @@ class ProvableRound:
         """
         if not self._addresses:
             raise ValueError("the round has no nodes")
-        index = bisect_left(self._addresses, address)
-        if index == len(self._addresses) or self._addresses[index] != address:
-            index -= 1
-        seat = self._seats[index]
+        address_index = bisect_left(self._addresses, address)
+        if address_index == len(self._addresses) or self._addresses[address_index] != address:
+            address_index -= 1
+        seat = self._seats[address_index]
         offset = LEAF_BYTES * seat
         leaf = NodeLeaf.decode(self._encoded_leaves[offset : offset + LEAF_BYTES])
         return NodeProof(address, leaf, tuple(self._tree.prove_node(seat, self.summary)))

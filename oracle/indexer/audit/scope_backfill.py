@@ -148,14 +148,14 @@ def find_missing_scopes(
     ]
     known_addresses = set(required_scope.addresses) - new_addresses
     topics = set(required_scope.topics) - set(read_scope.topics)
-    scopes = (
+    missing_scopes = (
         [IngestScope.create(new_addresses, required_scope.topics, call_selectors)]
         if new_addresses
         else []
     )
     if known_addresses and topics:
-        return (*scopes, IngestScope.create(known_addresses, topics))
-    return tuple(scopes)
+        return (*missing_scopes, IngestScope.create(known_addresses, topics))
+    return tuple(missing_scopes)
 
 
 def _fill_gap(
@@ -216,11 +216,14 @@ def _merge_window_coverage(
 
     The level is the lowest of any part.
     """
-    old_levels = (
+    old_levels_and_endpoints = (
         [] if gap.old_coverage is None else [(gap.old_coverage.level, gap.old_coverage.endpoint)]
     )
-    levels = [*old_levels, *((window.level, window.endpoint) for window in windows)]
-    level, endpoint = min(levels)
+    levels_and_endpoints = [
+        *old_levels_and_endpoints,
+        *((window.level, window.endpoint) for window in windows),
+    ]
+    level, endpoint = min(levels_and_endpoints)
     if gap.old_coverage is not None and not windows:
         return replace(gap.old_coverage, first=blocks.first, last=blocks.last)
     return CoverageInterval(blocks.first, blocks.last, level, endpoint)

@@ -105,10 +105,10 @@ class Dispute(msgspec.Struct, frozen=True):
         """A description of the dispute and of how to end it."""
         first, last = min(self.blocks), max(self.blocks)
         row_count = sum(block.rows for block in self.blocks.values())
-        subject = f"{row_count} rows" if row_count else "the block hash"
+        difference_text = f"{row_count} rows" if row_count else "the block hash"
         return (
             f"blocks {first} to {last} are unproven: {self.giver} and {self.auditor} "
-            f"differ about {subject}, and no proof shows which is right; to accept the "
+            f"differ about {difference_text}, and no proof shows which is right; to accept the "
             f"rows of an endpoint that you trust, run `qos-oracle resync verify --from "
             f"{first} --to {last} --endpoint NAME --repair`"
         )

@@ -240,11 +240,11 @@ def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
 
     The result is limited to fixed bounds.
     """
-    blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
-    if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
+    measured_blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
+    if len(measured_blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _DEFAULT_BLOCK_SECONDS
-    first_block = blocks[0]
-    last_block = blocks[-1]
+    first_block = measured_blocks[0]
+    last_block = measured_blocks[-1]
     return min(
         _MAX_BLOCK_SECONDS,
         max(

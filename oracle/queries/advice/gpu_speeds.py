@@ -38,10 +38,10 @@ def list_gpu_speeds(own_gpu: Gpu | None, table: GpuTable) -> list[GpuSpeed]:
 
     At most `MAX_GPUS` models are returned, most frequent first.
     """
-    gpus = sorted(
+    sorted_gpus = sorted(
         table.nodes_by_gpu.items(), key=lambda item: (-item[1], item[0].name, item[0].vram or 0)
     )
-    return [_build_gpu_speed(gpu, nodes, own_gpu, table) for gpu, nodes in gpus[:MAX_GPUS]]
+    return [_build_gpu_speed(gpu, nodes, own_gpu, table) for gpu, nodes in sorted_gpus[:MAX_GPUS]]
 
 
 def _build_gpu_speed(gpu: Gpu, nodes: int, own_gpu: Gpu | None, table: GpuTable) -> GpuSpeed:

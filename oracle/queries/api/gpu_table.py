@@ -67,8 +67,8 @@ class GpuTableCache:
         """
         with self._lock:
             if self._epoch != cursor.epoch:
-                groups = uow.results.list_newest_answer_times(MAX_GROUPS)
-                self._table = GpuTable(nodes_by_gpu, compare_gpus(groups, nodes))
+                answer_times_by_group = uow.results.list_newest_answer_times(MAX_GROUPS)
+                self._table = GpuTable(nodes_by_gpu, compare_gpus(answer_times_by_group, nodes))
                 self._epoch = cursor.epoch
             return self._table
 

@@ -159,8 +159,10 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
     for bucket_indexes in indexes_by_bucket.values():
         kept_indexes |= {bucket_indexes[0], bucket_indexes[-1]}
         for column in ("qos", "reliability"):
-            indexed_values = [(getattr(points[index], column), index) for index in bucket_indexes]
-            kept_indexes |= {min(indexed_values)[1], max(indexed_values)[1]}
+            values_with_indexes = [
+                (getattr(points[index], column), index) for index in bucket_indexes
+            ]
+            kept_indexes |= {min(values_with_indexes)[1], max(values_with_indexes)[1]}
     return [points[index] for index in sorted(kept_indexes)]
 
 

@@ -67,14 +67,15 @@ def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 
 def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
     for interval in node.due_intervals:
-        opening_row = interval.opened_at.log
-        closing_row = None if interval.closed_at is None else interval.closed_at.log
+        first_due_row = interval.opened_at.log
+        last_due_row = None if interval.closed_at is None else interval.closed_at.log
         for end_row in node.ended_at:
-            if end_row > opening_row + MAX_ID_GAP and (
-                closing_row is None or end_row < closing_row - MAX_ID_GAP
+            if end_row > first_due_row + MAX_ID_GAP and (
+                last_due_row is None or end_row < last_due_row - MAX_ID_GAP
             ):
                 divergence_reason = (
-                    f"due to be kicked out from row {opening_row} on, but ended a task as a member"
+                    f"due to be kicked out from row {first_due_row} on, but ended a task as a "
+                    "member"
                 )
                 yield Divergence("no_kick_with_cause", end_row, divergence_reason)
                 break

@@ -84,8 +84,10 @@ def format_rank(rank: int) -> str:
 
 def format_ordinal(rank: int) -> str:
     """Format a rank in digits: `1st`, `12th`, `22nd`."""
-    suffix = "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
-    return f"{rank}{suffix}"
+    ordinal_suffix = (
+        "th" if rank % 100 in _TEENS else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    )
+    return f"{rank}{ordinal_suffix}"
 
 
 def format_two_decimals(units: int) -> str:

@@ -272,9 +272,10 @@ class EndpointHealth:
 
     def _start_backoff_if_needed(self, error: RpcError) -> None:
         """Start a backoff if the error is a rate limit or a slow response."""
-        is_rate_limited = error.is_rate_limited if isinstance(error, CallRefusedError) else False
         is_rate_limited = (
-            is_rate_limited or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
+            (isinstance(error, CallRefusedError) and error.is_rate_limited)
+            or error.retry_after is not None
+            or error.kind is ErrorKind.THROTTLED
         )
         if is_rate_limited:
             self.rate_limiter.record_throttling(error.retry_after)

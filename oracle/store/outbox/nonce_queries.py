@@ -194,12 +194,12 @@ class NonceQueries:
             pub_intent.c.sender == slot.account.address,
             pub_intent.c.nonce == slot.nonce,
         )
-        costs = [cost or 0 for (cost,) in self._connection.execute(query)]
+        costs_wei = [cost or 0 for (cost,) in self._connection.execute(query)]
         signed_costs = [
             attempt.signed.gas_limit * attempt.signed.max_fee_wei
             for attempt in self.list_attempts(slot)
         ]
-        return max([*costs, *signed_costs], default=0)
+        return max([*costs_wei, *signed_costs], default=0)
 
     def list_missing_nonces(self, account: Account, below: int) -> list[int]:
         """Return the assigned nonces lower than `below` that have no slot in this database.

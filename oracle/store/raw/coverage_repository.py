@@ -100,8 +100,8 @@ class CoverageRepository:
     def get_current_scope(self) -> IngestScope | None:
         """Return the scope for which windows are read, or None before the first start."""
         newest_query = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
-        text = self._connection.execute(newest_query).scalar_one_or_none()
-        return None if text is None else IngestScope.from_json(text)
+        scope_json = self._connection.execute(newest_query).scalar_one_or_none()
+        return None if scope_json is None else IngestScope.from_json(scope_json)
 
     def list_scopes(self) -> list[IngestScope]:
         """Return every scope that was ever used, newest first."""

@@ -256,14 +256,14 @@ def _build_weight_function(
     max_stake = compute_max_stake(members)
 
     def compute_parts(node: Node) -> dict[str, int]:
-        stake = compute_stake_score(node.stake, max_stake)
+        stake_score = compute_stake_score(node.stake, max_stake)
         qos = compute_node_qos(node, time, rules, population_maxima) or 0
         boost = compute_locality_boost(node, counted_models, weighting)
         return {
-            "S": stake,
+            "S": stake_score,
             "QoS": qos,
             "M": boost,
-            "W": compute_weight(boost, stake, qos, weighting),
+            "W": compute_weight(boost, stake_score, qos, weighting),
         }
 
     return compute_parts

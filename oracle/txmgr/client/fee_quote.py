@@ -79,8 +79,8 @@ def combine_fee_markets(markets: Sequence[FeeMarket], cap: int) -> FeeMarket | N
     """
     if not markets:
         return None
-    fees = [fee_market.base_fee for fee_market in markets]
-    base_fee = max((fee for fee in fees if fee <= cap), default=min(fees))
+    base_fees = [fee_market.base_fee for fee_market in markets]
+    base_fee = max((fee for fee in base_fees if fee <= cap), default=min(base_fees))
     return FeeMarket(base_fee, min(fee_market.tip for fee_market in markets))
 
 
@@ -204,15 +204,19 @@ def _fetch_fee_market(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
         block = endpoint.request("eth_getBlockByNumber", "latest", False)
         fee_history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
     try:
-        fees = [int(fee, 16) for fee in _get_response_field(fee_history, "baseFeePerGas") or []]
+        base_fees = [
+            int(fee, 16) for fee in _get_response_field(fee_history, "baseFeePerGas") or []
+        ]
         rewards = [
             int(tips[0], 16) for tips in _get_response_field(fee_history, "reward") or [] if tips
         ]
     except (TypeError, ValueError, IndexError, KeyError):
         raise TransientError(f"{endpoint.name}: malformed eth_feeHistory response") from None
-    if not fees or not all(0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [fees[-1], *rewards]):
+    if not base_fees or not all(
+        0 <= fee_wei < _MAX_PLAUSIBLE_FEE for fee_wei in [base_fees[-1], *rewards]
+    ):
         raise TransientError(f"{endpoint.name}: the base fee or the tip is missing or implausible")
-    return build_fee_market(fees[-1], rewards, min_tip)
+    return build_fee_market(base_fees[-1], rewards, min_tip)
 
 
 def _get_response_field(answer: Json, name: str) -> Json:

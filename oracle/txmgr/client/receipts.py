@@ -241,10 +241,10 @@ def _decode_number(answer: dict[str, Any], name: str, max_number: int) -> int:
     Raises:
         ValueError, KeyError, TypeError: the field is missing or not a valid number.
     """
-    number = parse_quantity(answer[name])
-    if number > max_number:
-        raise ValueError(f"{name}: {number} is too large; expected at most {max_number}")
-    return number
+    parsed_number = parse_quantity(answer[name])
+    if parsed_number > max_number:
+        raise ValueError(f"{name}: {parsed_number} is too large; expected at most {max_number}")
+    return parsed_number
 
 
 class SimulatedCall(NamedTuple):
