@@ -5,11 +5,16 @@ missing if it was not defined yet at the block. If a chain has another header fo
 hash differs, and its headers cannot be proven.
 """
 
+from functools import lru_cache
+
 import msgspec
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import encode_int, encode_rlp_bytes, encode_rlp_list
 from oracle.rpc.responses import Hex20, Hex32, Quantity
+
+# Five hashes and an address, each with a prefix of one byte.
+_FIRST_FIELDS_SIZE = 5 * 33 + 21
 
 
 class HeaderResponse(msgspec.Struct, rename="camel"):
@@ -48,8 +53,8 @@ def compute_block_hash(header: HeaderResponse) -> str:
     """
     head = header
     encoded_fields = [
-        *map(_encode_hex, (head.parent_hash, head.sha3_uncles, head.miner, head.state_root)),
-        *map(_encode_hex, (head.transactions_root, head.receipts_root, head.logs_bloom)),
+        _encode_first_fields(head),
+        _encode_hex(head.logs_bloom),
         *map(_encode_quantity, (head.difficulty, head.number, head.gas_limit, head.gas_used)),
         _encode_quantity(head.timestamp),
         *map(_encode_hex, (head.extra_data, head.mix_hash, head.nonce)),
@@ -67,6 +72,20 @@ def compute_block_hash(header: HeaderResponse) -> str:
     return "0x" + keccak(encode_rlp_list(encoded_fields)).hex()
 
 
+def _encode_first_fields(head: HeaderResponse) -> bytes:
+    """Encode the first six fields, which have fixed sizes, in a single conversion from hex."""
+    encoded_fields = bytes.fromhex(
+        f"a0{head.parent_hash[2:]}a0{head.sha3_uncles[2:]}94{head.miner[2:]}"
+        f"a0{head.state_root[2:]}a0{head.transactions_root[2:]}a0{head.receipts_root[2:]}"
+    )
+    # `fromhex` skips white space, so a field may be shorter than its prefix states.
+    if len(encoded_fields) != _FIRST_FIELDS_SIZE:
+        raise ValueError("a field of the header contains white space")
+    return encoded_fields
+
+
+# The same quantities recur, such as a difficulty of 0 and the gas limit.
+@lru_cache(maxsize=1024)
 def _encode_quantity(quantity: str) -> bytes:
     return encode_int(int(quantity, 16))
 

@@ -64,8 +64,8 @@ def has_all_bits(bits: int, mask_bits: int) -> bool:
 
 def may_contain_log(bits: int, address_masks: Iterable[int], topic_masks: Iterable[int]) -> bool:
     """Return whether the bloom may contain a log with one of these addresses and topics."""
-    return any(has_all_bits(bits, mask_bits) for mask_bits in address_masks) and any(
-        has_all_bits(bits, mask_bits) for mask_bits in topic_masks
+    return any(bits & mask_bits == mask_bits for mask_bits in address_masks) and any(
+        bits & mask_bits == mask_bits for mask_bits in topic_masks
     )
 
 

@@ -100,13 +100,13 @@ class FullHeader:
         ]
 
     def count_transactions(self) -> int:
-        """Return the number of transactions in the block.
+        """Return the number of transactions in the block, without decoding them.
 
-        The result is 0 if their list is malformed.
+        The result is 0 if the response has no list of transactions.
         """
         try:
-            return len(self.decode_tx_hashes())
-        except ValueError:
+            return len(get_body_decoder(list[msgspec.Raw]).decode(self.response.transactions))
+        except msgspec.DecodeError:
             return 0
 
     def encode_tx_hashes_json(self) -> Buffer:

@@ -13,6 +13,7 @@ from oracle.chain.proofs.receipts import (
     compute_bloom,
     compute_bloom_mask,
     compute_receipts_root,
+    has_all_bits,
     may_contain_log,
 )
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
@@ -96,11 +97,10 @@ def may_contain_logs(bloom_bits: int, logs: Iterable[Log]) -> bool:
 
     Addresses and first topics are compared.
     """
-    address_topic_pairs = {(log.address, log.topics[0]) for log in logs}
-    return all(
-        may_contain_log(bloom_bits, [compute_bloom_mask(address)], [compute_bloom_mask(topic)])
-        for address, topic in address_topic_pairs
-    )
+    mask_bits = 0
+    for address, topic in {(log.address, log.topics[0]) for log in logs}:
+        mask_bits |= compute_bloom_mask(address) | compute_bloom_mask(topic)
+    return has_all_bits(bloom_bits, mask_bits)
 
 
 def are_logs_complete(
