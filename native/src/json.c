@@ -5,15 +5,18 @@
 
 #include "native.h"
 
-/* The value of a hex digit of either case, plus 1; 0 for any other character. */
-static const uint8_t DIGIT_VALUES[256] = {
-    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
-};
+/* The loops over the characters of a text use only bytes and no tables or branches, so that the compiler can
+ * handle many characters at once. */
 
-/* Return the value of a hex digit, or a number above 15 for another character. */
-static inline unsigned parse_nibble(char digit) { return DIGIT_VALUES[(uint8_t)digit] - 1U; }
+/* Return whether a character is a hex digit of either case. */
+static inline uint8_t is_hex_digit(uint8_t digit) {
+    return (uint8_t)((uint8_t)(digit - '0') < 10) | (uint8_t)((uint8_t)((digit | 0x20) - 'a') < 6);
+}
+
+/* Return the value of a hex digit; the result for another character has no meaning. */
+static inline uint8_t parse_nibble(uint8_t digit) {
+    return (uint8_t)((digit & 0x0f) + 9 * (digit >> 6));
+}
 
 static void skip_space(Cursor *cursor) {
     while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' ||
@@ -42,10 +45,10 @@ int json_string(Cursor *cursor, Text *text) {
     if (quote == NULL) return 0;
     *text = (Text){start, (size_t)(quote - start)};
     cursor->at = quote + 1;
-    unsigned invalid = 0;
+    uint8_t invalid = 0;
     for (size_t at = 0; at < text->size; at++) {
         uint8_t byte = (uint8_t)text->text[at];
-        invalid |= (unsigned)(byte < 0x20) | (unsigned)(byte > 0x7e) | (unsigned)(byte == '\\');
+        invalid |= (uint8_t)(byte < 0x20) | (uint8_t)(byte > 0x7e) | (uint8_t)(byte == '\\');
     }
     return !invalid;
 }
@@ -90,24 +93,25 @@ int text_equals(Text text, Text other) {
 /* Return whether a text is `0x` and lower-case hex digits. */
 int hex_is_lower(Text hex) {
     if (hex.size < 2 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
-    unsigned invalid = 0;
+    uint8_t valid = 1;
     for (size_t at = 2; at < hex.size; at++) {
         uint8_t digit = (uint8_t)hex.text[at];
-        invalid |= !((uint8_t)(digit - '0') < 10 || (uint8_t)(digit - 'a') < 6);
+        valid &= (uint8_t)((uint8_t)(digit - '0') < 10) | (uint8_t)((uint8_t)(digit - 'a') < 6);
     }
-    return !invalid;
+    return valid;
 }
 
 /* Write the bytes of `0x` hex. Return 0 if the text is not hex, or has an odd number of digits. */
-int hex_to_bytes(Text hex, uint8_t *to) {
+int hex_to_bytes(Text hex, uint8_t *restrict to) {
     if (hex.size < 2 || hex.size % 2 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
-    unsigned invalid = 0;
-    for (size_t at = 2; at < hex.size; at += 2) {
-        unsigned high = parse_nibble(hex.text[at]), low = parse_nibble(hex.text[at + 1]);
-        invalid |= high | low;
-        *to++ = (uint8_t)(high << 4 | low);
+    const uint8_t *digits = (const uint8_t *)hex.text + 2;
+    uint8_t valid = 1;
+    for (size_t at = 0; at < hex.size / 2 - 1; at++) {
+        uint8_t high = digits[2 * at], low = digits[2 * at + 1];
+        valid &= is_hex_digit(high) & is_hex_digit(low);
+        to[at] = (uint8_t)(parse_nibble(high) << 4 | parse_nibble(low));
     }
-    return invalid <= 15;
+    return valid;
 }
 
 /* Read a quantity of at most 64 bits: `0x` and 1 to 16 digits. */
@@ -115,9 +119,9 @@ int hex_to_number(Text hex, uint64_t *number) {
     if (hex.size < 3 || hex.size > 18 || hex.text[0] != '0' || hex.text[1] != 'x') return 0;
     *number = 0;
     for (size_t at = 2; at < hex.size; at++) {
-        unsigned nibble = parse_nibble(hex.text[at]);
-        if (nibble > 15) return 0;
-        *number = *number << 4 | nibble;
+        uint8_t digit = (uint8_t)hex.text[at];
+        if (!is_hex_digit(digit)) return 0;
+        *number = *number << 4 | parse_nibble(digit);
     }
     return 1;
 }

@@ -63,7 +63,7 @@ void keccak256(const uint8_t *content, size_t size, uint8_t hash[HASH_SIZE]) {
         hash[at] = (uint8_t)(state[at / 8] >> 8 * (at % 8));
 }
 
-static void hash_one_by_one(const ShortMessage *messages, size_t count) {
+static void hash_one_by_one(const Message *messages, size_t count) {
     for (size_t at = 0; at < count; at++)
         keccak256(messages[at].content, messages[at].size, messages[at].hash);
 }
@@ -73,41 +73,64 @@ static void hash_one_by_one(const ShortMessage *messages, size_t count) {
 #define PARALLEL_STATES 4
 typedef uint64_t Lanes __attribute__((vector_size(8 * PARALLEL_STATES)));
 
-/* Write the padded block of a short message, which has only this block. */
-static void write_padded_block(uint8_t block[RATE], const ShortMessage *message) {
+/* Write block `number` of a message; the last block is padded. */
+static void write_block(uint8_t block[RATE], const Message *message, size_t number) {
+    const uint8_t *content = message->content + number * RATE;
+    size_t size = message->size - number * RATE;
+    if (size >= RATE) {
+        memcpy(block, content, RATE);
+        return;
+    }
     memset(block, 0, RATE);
-    memcpy(block, message->content, message->size);
-    block[message->size] = 0x01;
+    if (size > 0) memcpy(block, content, size);
+    block[size] = 0x01;
     block[RATE - 1] |= 0x80;
 }
 
-/* The lanes of a block and of a hash are little-endian, like this processor. */
-__attribute__((target("avx2"))) static void hash_four(const ShortMessage messages[PARALLEL_STATES]) {
+/* The lanes of a block and of a hash are little-endian, like this processor. The state of a message that is
+ * shorter than the others is permuted further, but no longer used. */
+__attribute__((target("avx2"))) static void hash_four(const Message messages[PARALLEL_STATES]) {
     Lanes state[25] = {{0}};
-    for (int at = 0; at < PARALLEL_STATES; at++) {
-        uint8_t block[RATE];
-        write_padded_block(block, &messages[at]);
-        for (int lane = 0; lane < RATE / 8; lane++) {
-            uint64_t word;
-            memcpy(&word, block + 8 * lane, 8);
-            state[lane][at] = word;
+    int unfinished = PARALLEL_STATES;
+    for (size_t number = 0; unfinished > 0; number++) {
+        for (int at = 0; at < PARALLEL_STATES; at++) {
+            if (number > messages[at].size / RATE) continue;
+            uint8_t block[RATE];
+            write_block(block, &messages[at], number);
+            for (int lane = 0; lane < RATE / 8; lane++) {
+                uint64_t word;
+                memcpy(&word, block + 8 * lane, 8);
+                state[lane][at] ^= word;
+            }
+        }
+        PERMUTE(Lanes)
+        for (int at = 0; at < PARALLEL_STATES; at++) {
+            if (number != messages[at].size / RATE) continue;
+            unfinished--;
+            for (int lane = 0; lane < HASH_SIZE / 8; lane++) {
+                uint64_t word = state[lane][at];
+                memcpy(messages[at].hash + 8 * lane, &word, 8);
+            }
         }
     }
-    PERMUTE(Lanes)
-    for (int at = 0; at < PARALLEL_STATES; at++)
-        for (int lane = 0; lane < HASH_SIZE / 8; lane++) {
-            uint64_t word = state[lane][at];
-            memcpy(messages[at].hash + 8 * lane, &word, 8);
-        }
 }
 
-/* Hash four messages at a time; the last one to three, and all of them without AVX2, one by one. */
-void keccak256_short(const ShortMessage *messages, size_t count) {
-    if (__builtin_cpu_supports("avx2"))
+/* Hash four messages at a time; a single last message, and all of them without AVX2, one by one. */
+void keccak256_each(const Message *messages, size_t count) {
+    if (__builtin_cpu_supports("avx2")) {
         for (; count >= PARALLEL_STATES; messages += PARALLEL_STATES, count -= PARALLEL_STATES)
             hash_four(messages);
+        if (count > 1) {
+            /* The last message is repeated, and its hash is written again. */
+            Message last[PARALLEL_STATES];
+            for (size_t at = 0; at < PARALLEL_STATES; at++)
+                last[at] = messages[at < count ? at : count - 1];
+            hash_four(last);
+            return;
+        }
+    }
     hash_one_by_one(messages, count);
 }
 #else
-void keccak256_short(const ShortMessage *messages, size_t count) { hash_one_by_one(messages, count); }
+void keccak256_each(const Message *messages, size_t count) { hash_one_by_one(messages, count); }
 #endif

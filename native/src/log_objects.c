@@ -72,14 +72,6 @@ int logs_init(void) {
     return 0;
 }
 
-/* Set a slot, and release the reference to the value. */
-static int set_slot(PyObject *log, int slot, PyObject *value) {
-    if (value == NULL) return -1;
-    int result = PyObject_SetAttr(log, interned_names[slot], value);
-    Py_DECREF(value);
-    return result;
-}
-
 static PyObject *make_topics(const LogText *log, PyObject *first) {
     PyObject *topics = PyTuple_New((Py_ssize_t)log->topic_count);
     if (topics == NULL) return NULL;
@@ -96,6 +88,10 @@ static PyObject *make_topics(const LogText *log, PyObject *first) {
 typedef struct {
     PyTypeObject *log_class;
     newfunc make_empty;
+    /* The descriptors of the slots, and their functions that set a value. Calling a function directly saves
+     * a lookup in the class for each value. */
+    PyObject *slots[SLOTS];
+    descrsetfunc set_slot[SLOTS];
     PyObject *no_arguments, *sources, *pairs;
     Buffer scratch;
     /* The hashes of the previous log, as text and as objects. */
@@ -127,18 +123,41 @@ static int cache_hashes(LogFactory *factory, const LogText *log) {
                                                                                              : 0;
 }
 
+/* Find the descriptors of the slots. Return -1 on an exception. */
+static int find_slots(LogFactory *factory) {
+    for (int slot = 0; slot < SLOTS; slot++) {
+        PyObject *descriptor = PyObject_GetAttr((PyObject *)factory->log_class, interned_names[slot]);
+        if (descriptor == NULL) return -1;
+        factory->slots[slot] = descriptor;
+        factory->set_slot[slot] = (descrsetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_set);
+        if (factory->set_slot[slot] == NULL) {
+            PyErr_SetString(PyExc_TypeError, "the class of logs has no slots");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Set a slot, and release the reference to the value. */
+static int set_slot(const LogFactory *factory, PyObject *log, int slot, PyObject *value) {
+    if (value == NULL) return -1;
+    int result = factory->set_slot[slot](factory->slots[slot], log, value);
+    Py_DECREF(value);
+    return result;
+}
+
 static PyObject *make_log(LogFactory *factory, const MatchingLog *match, PyObject *pair) {
     PyObject *log = factory->make_empty(factory->log_class, factory->no_arguments, NULL);
     if (log == NULL) return NULL;
-    if (set_slot(log, BLOCK, PyLong_FromUnsignedLongLong(match->block)) < 0 ||
-        set_slot(log, BLOCK_HASH, Py_NewRef(factory->block_hash)) < 0 ||
-        set_slot(log, TIME, PyLong_FromLongLong(match->time)) < 0 ||
-        set_slot(log, TX, PyLong_FromUnsignedLongLong(match->tx)) < 0 ||
-        set_slot(log, TX_HASH, Py_NewRef(factory->tx_hash)) < 0 ||
-        set_slot(log, INDEX, PyLong_FromUnsignedLongLong(match->index)) < 0 ||
-        set_slot(log, ADDRESS, Py_XNewRef(PyTuple_GetItem(pair, 0))) < 0 ||
-        set_slot(log, TOPICS, make_topics(&match->log, PyTuple_GetItem(pair, 1))) < 0 ||
-        set_slot(log, DATA, make_text(match->log.data)) < 0)
+    if (set_slot(factory, log, BLOCK, PyLong_FromUnsignedLongLong(match->block)) < 0 ||
+        set_slot(factory, log, BLOCK_HASH, Py_NewRef(factory->block_hash)) < 0 ||
+        set_slot(factory, log, TIME, PyLong_FromLongLong(match->time)) < 0 ||
+        set_slot(factory, log, TX, PyLong_FromUnsignedLongLong(match->tx)) < 0 ||
+        set_slot(factory, log, TX_HASH, Py_NewRef(factory->tx_hash)) < 0 ||
+        set_slot(factory, log, INDEX, PyLong_FromUnsignedLongLong(match->index)) < 0 ||
+        set_slot(factory, log, ADDRESS, Py_XNewRef(PyTuple_GetItem(pair, 0))) < 0 ||
+        set_slot(factory, log, TOPICS, make_topics(&match->log, PyTuple_GetItem(pair, 1))) < 0 ||
+        set_slot(factory, log, DATA, make_text(match->log.data)) < 0)
         Py_CLEAR(log);
     return log;
 }
@@ -178,9 +197,10 @@ int matches_append(const LogMatches *matches, const LogFilter *filter, const Tar
                      .pairs = filter->pairs};
     factory.make_empty = (newfunc)PyType_GetSlot(factory.log_class, Py_tp_new);
     factory.no_arguments = PyTuple_New(0);
-    int result = factory.no_arguments == NULL ? -1 : 0;
+    int result = factory.no_arguments == NULL ? -1 : find_slots(&factory);
     for (size_t at = 0; at < matches->count && result == 0; at++)
         result = append_log_and_row(&factory, &matches->logs[at], target->logs, target->rows);
+    for (int slot = 0; slot < SLOTS; slot++) Py_XDECREF(factory.slots[slot]);
     Py_XDECREF(factory.no_arguments);
     Py_XDECREF(factory.block_hash);
     Py_XDECREF(factory.tx_hash);

@@ -52,7 +52,7 @@ int json_skip(Cursor *cursor);
 int json_members(Cursor *cursor, int is_object, ReadMember read, void *into);
 int text_equals(Text text, Text other);
 int hex_is_lower(Text hex);
-int hex_to_bytes(Text hex, uint8_t *to);
+int hex_to_bytes(Text hex, uint8_t *restrict to);
 int hex_to_number(Text hex, uint64_t *number);
 
 /* logs.c */
@@ -104,16 +104,16 @@ int matches_append(const LogMatches *matches, const LogFilter *filter, const Tar
 /* keccak.c */
 /* The longest message that is hashed as one block. */
 #define MAX_SHORT_SIZE 135
-/* A message of up to MAX_SHORT_SIZE bytes, and the buffer for its hash. */
+/* A message of any size, and the buffer for its hash. */
 typedef struct {
     const uint8_t *content;
     size_t size;
     uint8_t *hash;
-} ShortMessage;
+} Message;
 
 void keccak256(const uint8_t *content, size_t size, uint8_t hash[HASH_SIZE]);
 /* The buffers of the hashes must not overlap the messages. */
-void keccak256_short(const ShortMessage *messages, size_t count);
+void keccak256_each(const Message *messages, size_t count);
 
 /* sha256.c */
 #define SHA_BLOCK 64

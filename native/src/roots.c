@@ -15,15 +15,15 @@ enum { MEMBER = 1, PAUSED = 2, EXCLUDED = 4 };
 
 static void hash_twice(const uint8_t *leaves, size_t size, size_t count, uint8_t *hashes) {
     uint8_t inner[BATCH][HASH_SIZE];
-    ShortMessage messages[BATCH];
+    Message messages[BATCH];
     for (size_t first = 0; first < count; first += BATCH) {
         size_t batch = count - first < BATCH ? count - first : BATCH;
         for (size_t at = 0; at < batch; at++)
-            messages[at] = (ShortMessage){leaves + (first + at) * size, size, inner[at]};
-        keccak256_short(messages, batch);
+            messages[at] = (Message){leaves + (first + at) * size, size, inner[at]};
+        keccak256_each(messages, batch);
         for (size_t at = 0; at < batch; at++)
-            messages[at] = (ShortMessage){inner[at], HASH_SIZE, hashes + (first + at) * HASH_SIZE};
-        keccak256_short(messages, batch);
+            messages[at] = (Message){inner[at], HASH_SIZE, hashes + (first + at) * HASH_SIZE};
+        keccak256_each(messages, batch);
     }
 }
 
@@ -179,7 +179,7 @@ static int write_leaf(uint8_t leaf[LEAF_SIZE], const Values *values, const Scori
 
 /* Write the leaves of all supported rows, one after another, and list the other rows. */
 static Py_ssize_t write_leaves(PyObject *rows, const Scoring *scoring, uint8_t *leaves, PyObject *unsupported) {
-    ShortMessage messages[BATCH];
+    Message messages[BATCH];
     size_t batch = 0;
     Py_ssize_t count = 0;
     for (Py_ssize_t at = 0; at < PyTuple_Size(rows); at++) {
@@ -191,13 +191,13 @@ static Py_ssize_t write_leaves(PyObject *rows, const Scoring *scoring, uint8_t *
             continue;
         }
         count++;
-        messages[batch++] = (ShortMessage){values.pool, values.pool_size, leaf + LEAF_SIZE - HASH_SIZE};
+        messages[batch++] = (Message){values.pool, values.pool_size, leaf + LEAF_SIZE - HASH_SIZE};
         if (batch == BATCH) {
-            keccak256_short(messages, batch);
+            keccak256_each(messages, batch);
             batch = 0;
         }
     }
-    keccak256_short(messages, batch);
+    keccak256_each(messages, batch);
     return count;
 }
 

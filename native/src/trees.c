@@ -13,12 +13,12 @@
 /* Pairs of hashes, in ascending order, that are waiting to be hashed. */
 typedef struct {
     uint8_t pairs[BATCH][PAIR_SIZE];
-    ShortMessage messages[BATCH];
+    Message messages[BATCH];
     size_t count;
 } Pairs;
 
 static void flush_pairs(Pairs *pairs) {
-    keccak256_short(pairs->messages, pairs->count);
+    keccak256_each(pairs->messages, pairs->count);
     pairs->count = 0;
 }
 
@@ -28,7 +28,7 @@ static void add_pair(Pairs *pairs, const uint8_t *children, uint8_t *parent) {
     uint8_t *pair = pairs->pairs[pairs->count];
     memcpy(pair, is_ascending ? left : right, HASH_SIZE);
     memcpy(pair + HASH_SIZE, is_ascending ? right : left, HASH_SIZE);
-    pairs->messages[pairs->count++] = (ShortMessage){pair, PAIR_SIZE, parent};
+    pairs->messages[pairs->count++] = (Message){pair, PAIR_SIZE, parent};
     if (pairs->count == BATCH) flush_pairs(pairs);
 }
 
