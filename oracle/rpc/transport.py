@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
 from http.cookiejar import DefaultCookiePolicy
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, BytesIO, RawIOBase
 from socket import EAI_NODATA, EAI_NONAME, gaierror, socket
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
@@ -38,7 +38,7 @@ CONNECT_SECONDS = 5.0
 _MAX_RETRIES = 0
 _MAX_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 64 * 1024
 # Minimum average rate of a body that takes longer than the timeout for its first byte. Without it,
 # a server could block the caller for a long time by sending a byte now and then.
 _MIN_BYTES_PER_SECOND = 64 * 1024
@@ -288,16 +288,16 @@ def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: f
     Raises:
         requests.ReadTimeout: the body is not complete in time.
     """
-    chunks: list[bytes] = []
+    # Joining a list of chunks would use new memory for every chunk. This takes a third longer.
+    body = BytesIO()
     total_length = 0
     while total_length <= max_bytes and (
         chunk := raw_response.read1(_CHUNK_BYTES, decode_content=True)
     ):
-        chunks.append(chunk)
-        total_length += len(chunk)
+        total_length += body.write(chunk)
         if time.monotonic() > min_deadline + total_length / _MIN_BYTES_PER_SECOND:
             raise requests.ReadTimeout
-    return b"".join(chunks)
+    return body.getvalue()
 
 
 def strip_body(body: bytes) -> bytes:
