@@ -9,6 +9,7 @@ pytestmark = pytest.mark.evm
 
 def test_timeout_on_chain_is_explained_and_shown_on_page(indexed_network: IndexedNetwork):
     network = indexed_network.network
+    indexed_network.change_rules(penalty="0.4")
     node = network.nodes[0]
     network.join(node)
     task = network.create_started_task(node)
@@ -18,11 +19,11 @@ def test_timeout_on_chain_is_explained_and_shown_on_page(indexed_network: Indexe
 
     (change,) = indexed_network.explain(node)["reliability"]["changes"][1:]
     assert (change["cause"], change["before"]) == ("timed_out", "1.000000000000000000")
-    assert change["after"] == "0.300000000000000000"
+    assert change["after"] == "0.400000000000000000"
     assert "timed out at block" in indexed_network.read_output("explain", node, "--full")
     page = indexed_network.load_page(node)
     assert "One timeout in the last" in page
-    assert "reliability 1.00 to 0.30" in page
+    assert "reliability 1.00 to 0.40" in page
 
 
 def test_paused_node_on_chain_is_shown_as_paused(indexed_network: IndexedNetwork):

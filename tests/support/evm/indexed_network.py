@@ -17,12 +17,15 @@ _FINALITY_DEPTH = 2
 
 
 class IndexedNetwork:
-    """A new network, and a daemon that indexes it with the default rules into a new database."""
+    """A new network, and a daemon that indexes it into a new database.
+
+    The rules are the default rules with the changes passed to `change_rules`.
+    """
 
     def __init__(self, chain: Chain, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.network = Network.deployed(chain)
         self._folder, self._capsys = folder, capsys
-        settings: dict[str, dict[str, Any]] = {
+        self._settings: dict[str, dict[str, Any]] = {
             "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
             "chain": {
                 "id": 31337,
@@ -31,9 +34,15 @@ class IndexedNetwork:
             },
             "network": {"contracts": {"TaskNetwork": str(self.network.contract.address)}},
             "web": {"port": 0},
+            "api": {"port": 0},
             "log": {"format": "json"},
         }
-        self._config = write_config(settings, folder / "config.toml")
+        self._config = write_config(self._settings, folder / "config.toml")
+
+    def change_rules(self, **rules: str) -> None:
+        """Set these rules; must be called before anything is indexed."""
+        self._settings["rules"] = {"change": rules}
+        write_config(self._settings, self._config)
 
     def index(self) -> None:
         """Index all blocks."""
