@@ -12,7 +12,6 @@ from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, print_m
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.domain.fixed_point import format_decimal
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED
 from oracle.errors import InputError
 from oracle.queries.node_models import NodeEntry
@@ -81,15 +80,8 @@ def _format_node_status(row: NodeEntry) -> str:
     return f"{status}, kickout due" if row.kickout_due else status
 
 
-def _format_decimal(units: int | None) -> str:
-    return "-" if units is None else format_decimal(units, 4)
-
-
-# Formatters of table cells; other fields are printed as they are.
+# Formatters of the cells whose text does not follow from the type of the field.
 _CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
     "status": _format_node_status,
-    "long_term": lambda row: _format_decimal(row.long_term),
-    "reliability": lambda row: _format_decimal(row.reliability),
-    "qos": lambda row: _format_decimal(row.qos),
     "lane_on_chain": lambda row: format_lane(row.lane_on_chain),
 }

@@ -7,15 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from unicodedata import combining, east_asian_width
 
 import typer
 
+from oracle.domain.fixed_point import format_decimal
 from oracle.telemetry.safe_text import escape_unprintable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
 TABLE_WIDTH = 100
 # Minimum width of a table whose rows are read one by one or parsed by other programs. Its rows
@@ -74,7 +76,7 @@ def build_table(
     """Return the titles and cells of rows, for the model fields marked as `Column`.
 
     `format_by_field` maps the name of a field to a function that formats the complete row for this
-    field. Other values are converted by `str`, and None to a dash.
+    field. Other values are converted by `str`, None to a dash, and a `FixedPoint` to a decimal.
     """
     columns = {
         name: column.title
@@ -87,9 +89,20 @@ def build_table(
         if name in format_by_field:
             return format_by_field[name](row)
         cell_value = getattr(row, name)
-        return "-" if cell_value is None else str(cell_value)
+        if cell_value is None:
+            return "-"
+        return format_decimal(cell_value, 4) if name in decimal_names else str(cell_value)
 
+    decimal_names = {name for name in columns if _is_fixed_point(model.model_fields[name])}
     return [*columns.values()], ([format_cell(row, name) for name in columns] for row in rows)
+
+
+def _is_fixed_point(field: "FieldInfo") -> bool:
+    """Return whether the type of a field is `FixedPoint`, which JSON contains as a decimal."""
+    marks = [*field.metadata]
+    for part in get_args(field.annotation):
+        marks += getattr(part, "__metadata__", ())
+    return any(getattr(mark, "func", None) is format_decimal for mark in marks)
 
 
 def print_table(
