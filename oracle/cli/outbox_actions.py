@@ -33,7 +33,7 @@ from oracle.errors import InputError
 from oracle.queries.command_models import OutboxChange
 from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_intent
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
+from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind, Stamp
 from oracle.txmgr.call_replacement import prepare_noop_replacement, replace_with_noop
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.fee_bump import prepare_fee_bump, send_fee_bump
@@ -211,10 +211,7 @@ def cancel(
                 stamp,
             ):
                 if not dry_run:
-                    cancel_reason = "cancelled by an operator"
-                    uow.outbox.intents.cancel(
-                        find_intent(uow, str(intent.id)), cancel_reason, stamp
-                    )
+                    _cancel_unsent_call(uow, find_intent(uow, str(intent.id)), stamp)
         else:
             with _open_sender_session(records, intent, "outbox cancel", dry_run=dry_run) as (
                 context,
@@ -230,6 +227,18 @@ def cancel(
                 "cancelled", intent, noop_replacement, detail, dry_run=dry_run
             )
     _print_outbox_change(outbox_change, as_json=as_json)
+
+
+def _cancel_unsent_call(uow: UnitOfWork, intent: Intent, stamp: Stamp) -> None:
+    """Cancel a call that can no longer be mined, and the posted objection that it submits.
+
+    Otherwise the node could not post another objection before the deadline of this one.
+    """
+    cancel_reason = "cancelled by an operator"
+    uow.outbox.intents.cancel(intent, cancel_reason, stamp)
+    posted_objection = uow.objection_inbox.find_by_intent(intent.id)
+    if posted_objection is not None and posted_objection.ended_at is None:
+        uow.objection_inbox.mark_ended(posted_objection, stamp.at, cancel_reason)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.ids import Address, Hash
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.objection_inbox import PostedObjection
 from oracle.store.outbox.records import (
     ACCUSE,
     Account,
@@ -165,6 +166,30 @@ def test_signed_call_that_was_never_sent_is_neither_held_nor_dropped(
     assert act(name, 1, *options) == 2
     assert "it is assigned and has nonce 7" in capsys.readouterr().err
     assert state(url, 1) is IntentState.ASSIGNED
+
+
+def test_cancelled_objection_call_ends_the_posted_objection(act: Act, url: str):
+    """Until it has ended, the node could not post another objection."""
+    posted_objection = PostedObjection(
+        node=ME.address,
+        due_since=1,
+        reason=0,
+        text="",
+        seq=0,
+        deadline=2**40,
+        signature=b"",
+        received_at=1000,
+        reserved_gas=1,
+    )
+    with Store.open(url) as store, store.transaction() as uow:
+        uow.objection_inbox.add(posted_objection)
+        (stored_objection,) = uow.objection_inbox.list_for_node(ME.address)
+        uow.objection_inbox.set_intent(stored_objection, 1)
+    assert act("cancel", 1, "--yes") == 0
+    with Store.open(url) as store, store.read_transaction() as uow:
+        (ended_objection,) = uow.objection_inbox.list_for_node(ME.address)
+    assert ended_objection.ended_at is not None
+    assert ended_objection.ended_reason == "cancelled by an operator"
 
 
 def assign_nonce_to_first_call(url: str) -> None:
