@@ -128,6 +128,7 @@ class QuorumContext:
         address = self.account_context.sender_account.domain.contract
         contradicting_status: RootsStatus | None = None
         mismatches: dict[str, str] = {}
+        refuted_endpoints: list[str] = []
         failures: list[TransientError] = []
         for view in self.account_context.get_synced_pool_view().build_single_endpoint_views():
             try:
@@ -137,13 +138,16 @@ class QuorumContext:
                 continue
             with self.account_context.store.read_transaction() as uow:
                 mismatch = find_status_mismatch(uow, status)
+                is_comparable = _must_status_agree(uow, status.block)
             if mismatch is None:
-                for endpoint in mismatches:
+                for endpoint in refuted_endpoints:
                     INCONSISTENT.labels(endpoint, "contract").inc()
                 self._record_mismatches({}, status.block)
                 return status
             contradicting_status = contradicting_status or status
             mismatches[view.callers[0].name] = mismatch
+            if is_comparable:
+                refuted_endpoints.append(view.callers[0].name)
         if contradicting_status is None:
             raise failures[0]
         self._record_mismatches(mismatches, contradicting_status.block)
@@ -217,6 +221,19 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
         ),
         None,
     )
+
+
+def _must_status_agree(uow: UnitOfWork, block: BlockRef) -> bool:
+    """Return whether the status of a correct endpoint at this block agrees with the events.
+
+    Before or after the newest indexed block, or on a short fork beside it, the status of a correct
+    endpoint may differ from the events for a moment.
+    """
+    cursor = uow.cursor.get()
+    if cursor is None:
+        return False
+    is_final = cursor.final_number is not None and block.number <= cursor.final_number
+    return is_final or block.hash == cursor.hash
 
 
 def _find_block_mismatch(uow: UnitOfWork, cursor: Cursor, block: BlockRef) -> str | None:

@@ -237,6 +237,40 @@ def test_status_of_an_endpoint_that_is_ahead_of_a_fast_chains_index_is_used(
         assert find_status_mismatch(uow, status) is None
 
 
+@pytest.mark.parametrize("is_orphaned", [False, True])
+def test_status_at_another_block_than_the_indexed_one_is_no_inconsistency(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], *, is_orphaned: bool
+):
+    """The first endpoint is on a sibling of the newest block, or has a newer block and round."""
+    harness = proxied_harness
+    harness.pushed()
+
+    def move_block(request: Question, response: Answer) -> Answer:
+        if request["params"][0] != "latest":
+            return response
+        block = response["result"]
+        changed_fields = (
+            {"hash": "0x" + "ab" * 32}
+            if is_orphaned
+            else {"number": hex(int(block["number"], 16) + 1), "hash": "0x" + "cd" * 32}
+        )
+        return {**response, "result": {**block, **changed_fields}}
+
+    proxies[0].rule("eth_getBlockByNumber", Fault(answer=move_block))
+    status_fault = Fault() if is_orphaned else change_word(*FALSE_STATUSES["later round"])
+    proxies[0].rule("eth_call", call_at_newest_block(status_fault))
+    count = INCONSISTENT.labels(harness.urls[0], "contract")
+    count_before = count._value.get()
+
+    proxies[1].received_requests.clear()
+    status = harness.quorum.fetch_contract_status()
+
+    with harness.store.read_transaction() as uow:
+        assert find_status_mismatch(uow, status) is None
+    assert proxies[1].received_requests
+    assert count._value.get() == count_before
+
+
 def find_held_reason(harness: Harness) -> str | None:
     """Run the daemon's job once, and return the detail of `HELD`, or None."""
     jobs = create_sending_jobs(harness)
