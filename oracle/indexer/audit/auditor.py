@@ -60,8 +60,7 @@ class AuditTarget(NamedTuple):
     `is_repeated` is whether the blocks were audited before. `is_suspect` is whether the endpoint
     that served the blocks was proven wrong. While the blocks are compared with further endpoints,
     `auditors` are all endpoints requested in this audit. The first of them returned the stored
-    rows, and the last one is being requested. `rewrite_count` is the number of rollbacks and
-    rebuilds before the audit.
+    rows, and the last one is being requested.
     """
 
     blocks: BlockRange
@@ -69,7 +68,6 @@ class AuditTarget(NamedTuple):
     is_repeated: bool = False
     is_suspect: bool = False
     auditors: tuple[str, ...] = ()
-    rewrite_count: int = 0
 
 
 @dataclass(slots=True)
@@ -182,7 +180,7 @@ def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult |
 
     Raises:
         TransientError: the other endpoint returns no complete response, or is on another chain, or
-            blocks were rewound or folded again before its response.
+            blocks were rewound or read again before its response.
     """
     chain, store, folder = context.chain, context.store, context.folder
     usable_witness_count = chain.count_usable_witnesses()
@@ -192,26 +190,32 @@ def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult |
             target = _find_suspect_target(uow, folder, auditor) if usable_witness_count else None
             if target is None and usable_witness_count > 1:
                 target = _find_next_audit_target(uow, folder, auditor)
-            rewrite_count = uow.bookmarks.get_rewrite_count()
         if target is None:
             return None
-        target = target._replace(rewrite_count=rewrite_count)
         auditor.start_audit_request(target, _build_request(chain, target))
     response = auditor.take_response()
     if response is None:
         return None
     target, window = response
     with store.read_transaction() as uow:
-        is_rewritten = uow.bookmarks.get_rewrite_count() != target.rewrite_count
-    if is_rewritten:
-        # The stored rows may come from other endpoints than those of the target.
+        is_unchanged = _is_served_by_source(uow, folder, target)
+    if not is_unchanged:
         raise TransientError(
-            "blocks were rewound or folded again during the audit of blocks "
-            f"{target.blocks.first} to {target.blocks.last}; they are audited later"
+            f"blocks {target.blocks.first} to {target.blocks.last} were rewound or read again "
+            "during their audit; they are audited later"
         )
     if target.auditors or window is None:
         return _compare_with_further_endpoint(context, auditor, target, window)
     return _compare_blocks(context, auditor, target, window)
+
+
+def _is_served_by_source(uow: UnitOfWork, folder: EventFolder, target: AuditTarget) -> bool:
+    """Return whether the stored rows of the target still come from its source endpoint."""
+    blocks = target.blocks
+    intervals = uow.coverage.list_intervals(folder.scope.id, blocks.first, blocks.last)
+    return sum(len(interval.blocks) for interval in intervals) == len(blocks) and all(
+        interval.endpoint == target.source_endpoint for interval in intervals
+    )
 
 
 def _build_request(chain: ChainSource, target: AuditTarget) -> Callable[[], BlockWindow]:

@@ -185,6 +185,23 @@ def test_blocks_that_were_rewound_before_a_response_are_audited_later(indexer: I
     assert (list_disputes(indexer), count_blocks_without_audit(indexer)) == ([], 0)
 
 
+def test_reorg_above_the_audited_blocks_keeps_the_response(
+    fake_chain: FakeChain, indexer: Indexer
+):
+    auditor = Auditor(window_blocks=1_000, min_blocks=1)
+    assert audit_one_window(indexer, auditor) is not None
+    assert auditor.has_pending_request
+    fork_base = fake_chain.back(2)
+    fake_chain.live(4, on=fork_base)
+    indexer.index()
+    assert indexer.cursor[0] == fake_chain.head.number
+
+    audit = audit_one_window(indexer, auditor)
+
+    assert audit is not None
+    assert audit.auditor == indexer.urls[2]
+
+
 def test_third_provider_is_not_queried_again_soon_after_a_failure(
     fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
 ):
