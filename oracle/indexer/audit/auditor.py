@@ -7,6 +7,7 @@ differ, receipts prove which side is right where this is possible. Wrong rows ar
 state is folded again. See docs/explanation/verification.md#l5.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
@@ -52,6 +53,8 @@ WINDOW_BLOCKS = 1_000
 RESAMPLE_INTERVAL = 100
 # While the index is behind the head, only every 20th tick audits blocks.
 CATCH_UP_INTERVAL = 20
+# At most this many targets wait until an endpoint responds again.
+_MAX_POSTPONED_TARGETS = 100
 
 
 class AuditTarget(NamedTuple):
@@ -92,6 +95,10 @@ class Auditor:
     _pending: tuple[AuditTarget, Future[BlockWindow]] | None = None
     _tick_count: int = 0
     _last_sampled_final: int = -1
+    # Audited targets that an endpoint in backoff has not been compared with, the oldest first.
+    postponed_targets: deque[AuditTarget] = field(
+        default_factory=lambda: deque(maxlen=_MAX_POSTPONED_TARGETS)
+    )
     _wrong_rows_by_endpoint: dict[str, int] = field(default_factory=dict)
     _wrong_endpoints: frozenset[str] = frozenset()
 
@@ -191,6 +198,8 @@ def audit_next_window(context: RepairContext, auditor: Auditor) -> AuditResult |
             if target is None and usable_witness_count > 1:
                 target = _find_next_audit_target(uow, folder, auditor)
         if target is None:
+            target = _take_postponed_target(chain, auditor)
+        if target is None:
             return None
         auditor.start_audit_request(target, _build_request(chain, target))
     response = auditor.take_response()
@@ -248,6 +257,8 @@ def _compare_with_further_endpoint(
         target = target._replace(blocks=window.range)
         audit = replace(audit, blocks=window.range)
         audit = _compare_unproven_blocks(context, audit, window) or audit
+    elif context.chain.is_backing_off(target.auditors[-1]):
+        auditor.postponed_targets.append(target._replace(auditors=target.auditors[:-1]))
     if audit.has_difference:
         with context.rebuild_options.transaction(context.store) as uow:
             record_dispute(uow, build_dispute(audit, audit.difference))
@@ -305,29 +316,44 @@ def _start_further_request(chain: ChainSource, auditor: Auditor, target: AuditTa
     """Request the target from a further witness, or return False if none is left.
 
     If receipts can prove which of two endpoints is right, two agreeing endpoints are enough. An
-    endpoint that has just failed is left out, because one that hangs would delay every window.
+    endpoint that has just failed is compared later, because one that hangs would delay every
+    window.
     """
     if chain.are_receipts_provable():
         return False
-    providers = chain.get_providers()
-    quorum = WitnessQuorum(providers)
-    requested_endpoints = (target.source_endpoint, *target.auditors)
-    requested_witnesses = set(map(quorum.get_witness, filter(None, requested_endpoints)))
-    endpoint = next(
-        (
-            name
-            for name in providers
-            if quorum.get_witness(name) not in requested_witnesses
-            and name not in chain.get_proven_wrong_endpoints()
-            and not chain.is_backing_off(name)
-        ),
-        None,
-    )
+    endpoints = _list_further_endpoints(chain, target)
+    endpoint = next((name for name in endpoints if not chain.is_backing_off(name)), None)
     if endpoint is None:
+        if endpoints:
+            auditor.postponed_targets.append(target)
         return False
     target = target._replace(auditors=(*target.auditors, endpoint))
     auditor.start_audit_request(target, _build_request(chain, target))
     return True
+
+
+def _list_further_endpoints(chain: ChainSource, target: AuditTarget) -> list[str]:
+    """Return the usable endpoints of the witnesses that have not been requested for a target."""
+    providers = chain.get_providers()
+    quorum = WitnessQuorum(providers)
+    requested_endpoints = (target.source_endpoint, *target.auditors)
+    requested_witnesses = set(map(quorum.get_witness, filter(None, requested_endpoints)))
+    return [
+        name
+        for name in providers
+        if quorum.get_witness(name) not in requested_witnesses
+        and name not in chain.get_proven_wrong_endpoints()
+    ]
+
+
+def _take_postponed_target(chain: ChainSource, auditor: Auditor) -> AuditTarget | None:
+    """Take the oldest postponed target that an endpoint can be compared with now, if any."""
+    for target in auditor.postponed_targets:
+        for endpoint in _list_further_endpoints(chain, target):
+            if not chain.is_backing_off(endpoint):
+                auditor.postponed_targets.remove(target)
+                return target._replace(auditors=(*target.auditors, endpoint))
+    return None
 
 
 def _record_audit(context: RepairContext, blocks: BlockRange, endpoint: str) -> None:

@@ -228,3 +228,34 @@ def test_third_provider_is_not_queried_again_soon_after_a_failure(
     indexer.index()
     audit_due_windows(indexer)
     assert third.count_requests("eth_getLogs") > requests_of_one_window
+
+
+def test_blocks_audited_during_a_backoff_are_compared_later(
+    fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
+):
+    block = next(block for block in get_branch(fake_chain.head) if block.logs)
+    change_block_hash(fake_chain, block, 2)
+    fault = add_fault(
+        fake_chain,
+        transport_faults.build_http_status_fault(503, methods=log_faults.LOG_METHODS),
+        2,
+    )
+    auditor = Auditor(window_blocks=WINDOW, min_blocks=1)
+    while audit_one_window(indexer, auditor) is not None:
+        pass
+    assert (list_disputes(indexer), count_blocks_without_audit(indexer)) == ([], 0)
+    postponed_count = len(auditor.postponed_targets)
+    clock.advance(600)
+    # The endpoint still fails, and is requested only once for each backoff.
+    assert audit_one_window(indexer, auditor) is not None
+    assert audit_one_window(indexer, auditor) is None
+    assert len(auditor.postponed_targets) == postponed_count
+
+    fake_chain.providers[2].faults.remove(fault)
+    clock.advance(600)
+    while audit_one_window(indexer, auditor) is not None:
+        pass
+
+    (dispute,) = list_disputes(indexer)
+    assert (dispute.auditor, list(dispute.blocks)) == (indexer.urls[2], [block.number])
+    assert not auditor.postponed_targets
