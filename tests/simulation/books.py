@@ -48,6 +48,9 @@ class Books:
     # attempts.
     _left: dict[str, int] = field(default_factory=dict)
     _attempts: int = 0
+    # Whether the account was paused at the last check, and the number of attempts then.
+    _was_paused: bool = False
+    _signed_before: int = 0
 
     def __post_init__(self) -> None:
         self._rows = sqlite3.connect(self.path, isolation_level=None)
@@ -63,21 +66,22 @@ class Books:
 
     def fold_to(self, block: Block) -> None:
         """Move the cursor and the final block, as an indexer at the head of the chain would."""
-        final_block = block
-        while block.number - final_block.number < self.world.setting.finality:
-            if final_block.parent is None:
+        blocks = [block]
+        while block.number - blocks[-1].number < self.world.setting.finality:
+            if blocks[-1].parent is None:
                 break
-            final_block = final_block.parent
+            blocks.append(blocks[-1].parent)
+        final_block = blocks[-1]
         self._rows.execute(
             "UPDATE cursor SET number = ?, time = ?, final_number = ?",
             (block.number, block.time, final_block.number),
         )
         self._rows.execute("DELETE FROM block")
-        # Statements of the simulation name no block hash, so neither does the block.
+        # Statements of the simulation name no block hash, so neither do the blocks.
         no_hash = bytes(32)
-        self._rows.execute(
+        self._rows.executemany(
             "INSERT INTO block VALUES (?, ?, ?, ?, 1)",
-            (final_block.number, no_hash, no_hash, final_block.time),
+            [(stored.number, no_hash, no_hash, stored.time) for stored in blocks],
         )
 
     # --- queries of planners ---
@@ -142,6 +146,7 @@ class Books:
         """
         self._check_slots()
         self._check_attempts()
+        self._check_pause()
         self._check_intents()
         self._check_journal()
         for fault in [*self._statements.check(), *self._money.check(balance, now)]:
@@ -191,6 +196,16 @@ class Books:
                 self._fault("I13", f"nonce {nonce} was signed under {under}, after {epoch}")
             last[nonce], epoch = fees, under
         self._check_kept(len(rows))
+
+    def _check_pause(self) -> None:
+        """Check that nothing was signed since the last check, if the account was paused before."""
+        count = self._rows.execute("SELECT count(*) FROM pub_attempt").fetchone()[0]
+        is_paused = bool(
+            self._rows.execute("SELECT count(*) FROM pub_account WHERE paused").fetchone()[0]
+        )
+        if self._was_paused and is_paused and count > self._signed_before:
+            self._fault("pause", f"{count - self._signed_before} signed for a paused account")
+        self._was_paused, self._signed_before = is_paused, count
 
     def _check_kept(self, count: int) -> None:
         """Check I8: no attempt is deleted, because a deleted attempt cannot be watched."""

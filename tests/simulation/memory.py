@@ -7,6 +7,7 @@ transaction are not cached.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from types import GeneratorType
 from typing import Any, cast
 
@@ -47,10 +48,9 @@ class Memory:
                 yield uow
             return
         with ExitStack() as opened:
-            yield cast(
-                "UnitOfWork",
-                _UnitOfMemory(self, lambda: opened.enter_context(self._store.read_transaction())),
-            )
+            # The database has only a few connections, so all live repositories share one.
+            fresh = cache(lambda: opened.enter_context(self._store.read_transaction()))
+            yield cast("UnitOfWork", _UnitOfMemory(self, fresh))
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:

@@ -16,8 +16,9 @@ class Setting:
     in another block. `later_fee` is the base fee that the chain tends to from block 60 on, in
     gwei. `asked_tip` is the tip that builders require, in gwei, whatever endpoints report about
     earlier blocks. `attic` is the chance that a builder uses a transaction that all pools dropped,
-    and `forgetful` the chance that they drop all. `operator`: whether an operator changes calls
-    now and then. `batch_size` is the number of calls processed together.
+    and `forgetful` the chance that they drop all. `operator`: whether an operator changes calls,
+    or pauses the account, now and then. `lies` is the chance that the first endpoint answers a
+    request falsely. `batch_size` is the number of calls processed together.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Setting:
     attic: float = 0.1
     forgetful: float = 0.008
     operator: bool = True
+    lies: float = 0.0
     rounds: int = 25
     batch_size: int = 1
 

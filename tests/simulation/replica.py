@@ -48,6 +48,8 @@ _MEDDLED = (
     IntentState.LIVE,
     IntentState.HELD,
 )
+# The chance that an operator changes the account instead of a call.
+_PAUSE_CHANCE = 0.3
 _STEPS_A_BLOCK = 6
 # In blocks; a block takes 12 seconds, and the lease lasts for 30.
 _RENEWED_EVERY = 2
@@ -148,6 +150,7 @@ class Replica:
             self.log(f"  {confirmation}")
             self.log(f"  {step}")
         if self.world.weather.noise == 0:
+            self._pause_or_resume(context, is_paused=True)
             self._release_all(context)
 
     def _confirm(self, context: AccountContext, heads: Heads) -> StepResult | None:
@@ -162,10 +165,15 @@ class Replica:
         self.books.check(self._talk.balance, self.world.clock())
 
     def _operate(self, context: AccountContext) -> None:
-        """Change a call as `outbox bump`, `cancel`, `hold` and `release` do."""
+        """Change a call or the account as `outbox bump`, `cancel`, `hold` and `release` do."""
         with context.store.read_transaction() as uow:
             intents = uow.outbox.intents.list_in_states(context.account, _MEDDLED)
-        if not intents:
+            is_paused = uow.outbox.accounts.find_pause(context.account) is not None
+        if is_paused:
+            # An operator who bumps a call of a paused account signs for it.
+            intents = [intent for intent in intents if intent.state is not IntentState.LIVE]
+        if not intents or self.world.dice.random() < _PAUSE_CHANCE:
+            self._pause_or_resume(context, is_paused=is_paused)
             return
         intent = self.world.dice.choice(intents)
         try:
@@ -176,6 +184,17 @@ class Replica:
                 self._hold_or_release(context, intent)
         except InputError as error:
             self.log(f"  operator gets the error: {error}")
+
+    def _pause_or_resume(self, context: AccountContext, *, is_paused: bool) -> None:
+        """Pause the account, or end a pause that an operator has to end."""
+        with context.write_transaction() as uow:
+            pause = uow.outbox.accounts.find_pause(context.account)
+            if pause is not None and is_paused and pause.kind is PauseKind.OPERATOR:
+                uow.outbox.accounts.resume(context.account, context.stamp)
+            if pause is None and not is_paused and self._reconciled:
+                uow.outbox.accounts.pause(
+                    context.account, PauseKind.OPERATOR, "by hand", context.stamp
+                )
 
     def _release_all(self, context: AccountContext) -> None:
         """Release all held calls in the calm phase, as an operator would."""

@@ -9,6 +9,7 @@ SETTINGS = {
         Setting("alone", replicas=1),
         Setting("one endpoint", endpoints=1),
         Setting("three endpoints", endpoints=3),
+        Setting("liar", endpoints=3, lies=0.1),
         Setting("low cap", fee_cap=25),
         Setting("quick bumps", bump_blocks=1),
         Setting("slow bumps", bump_blocks=8, finality=12),

@@ -5,7 +5,7 @@ SQLite.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
 from oracle.rpc.error_kinds import ErrorKind
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
@@ -30,6 +31,18 @@ SEND = "eth_sendRawTransaction"
 US = Address("0x" + "5e" * 20)
 SIGNER = Address("0x" + "51" * 20)
 _RECEIPT, _BALANCE = "eth_getTransactionReceipt", "eth_getBalance"
+
+# False responses by method, as parts of a JSON-RPC answer.
+_FALSEHOODS: Mapping[str, Sequence[dict[str, Any]]] = {
+    SEND: [
+        {"error": {"code": -32000, "message": message}}
+        for message in ("insufficient funds", "nonce too low", "intrinsic gas too low")
+    ],
+    _RECEIPT: [{"result": None}],
+    _BALANCE: [{"result": "0x0"}],
+    "eth_getTransactionCount": [{"result": "0x0"}, {"result": "0xffff"}],
+    "eth_estimateGas": [{"error": {"code": 3, "message": "execution reverted"}}],
+}
 
 # Called with each send before the endpoint receives it.
 Sending = Callable[[str], None]
@@ -74,7 +87,13 @@ class PaperSigner:
         return bytes.fromhex(statement.compute_digest(domain)[2:]).ljust(65, b"\x1b")
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Encode a transaction's fields as the chain decodes them."""
+        """Encode a transaction's fields as the chain decodes them.
+
+        Raises:
+            TransientError: the key cannot be reached.
+        """
+        if self._world.weather.strikes("key unreachable", 0.02):
+            raise TransientError("the signer does not answer")
         fields = {
             "nonce": transaction.nonce,
             "calldata": transaction.calldata,
@@ -130,11 +149,26 @@ class PaperHttp(BoundedHttp):
         if request["method"] == SEND:
             self._sending(request["params"][0])
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
+        lie = self._lie(request["method"]) if self._world.setting.lies else None
+        if lie is not None:
+            return {**answer, **lie}
         try:
             result = self._world.nodes[self._place].answer(request["method"], request["params"])
         except RefusedError as error:
             return {**answer, "error": {"code": -32000, "message": str(error)}}
         return {**answer, "result": result}
+
+    def _lie(self, method: str) -> dict[str, Any] | None:
+        """Return a false response of the first endpoint, or None if it answers truthfully."""
+        world = self._world
+        falsehoods = _FALSEHOODS.get(method)
+        if (
+            self._place
+            or falsehoods is None
+            or not world.weather.strikes("lie", world.setting.lies)
+        ):
+            return None
+        return world.dice.choice(falsehoods)
 
     def _silence(self) -> RpcError:
         return RpcError(self.name, ErrorKind.UNREACHABLE, "connection reset")
