@@ -53,8 +53,9 @@ _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0
 # At most this many accepted blocks are listed in the log of an audit.
 _MAX_LISTED_BLOCKS = 10
-# The pause in seconds after an endpoint did not respond to an audit.
-_BACKOFF_SECONDS = 60.0
+# The pause in seconds after a failed audit. It is shorter than the time for which an endpoint with
+# another block hash is requested last, so that a third endpoint is requested next.
+AUDIT_BACKOFF_SECONDS = 30.0
 
 
 def find_unsound_block_reason(
@@ -203,7 +204,7 @@ class MaintenanceJobs:
             audit_result = audit_next_window(self._build_repair_context(), self.auditor)
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
-            self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
+            self._backoff_until = self.ingest.clock() + AUDIT_BACKOFF_SECONDS
             self.audit_obstacle = str(error)
             return {"did": "put off the audit", "reason": self.audit_obstacle}
         if audit_result is not None:

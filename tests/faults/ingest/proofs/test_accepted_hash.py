@@ -13,7 +13,11 @@ from oracle.chain.verification.calibration import Calibration, HeaderFeature
 from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.daemon.config.chain_section import VerifySection
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.maintenance_jobs import MaintenanceJobs, find_unsound_block_reason
+from oracle.daemon.maintenance_jobs import (
+    AUDIT_BACKOFF_SECONDS,
+    MaintenanceJobs,
+    find_unsound_block_reason,
+)
 from oracle.daemon.scheduler import JobLiveness
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
@@ -132,6 +136,7 @@ def test_agreeing_third_provider_audits_a_window_that_the_second_disputes(
     block = get_disputed_block(fake_chain, has_logs=True)
     change_block_hash(fake_chain, block, 1)
     find_audit_obstacle(indexer)
+    clock.advance(AUDIT_BACKOFF_SECONDS)
 
     audit_due_windows(indexer)
 
