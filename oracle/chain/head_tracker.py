@@ -359,8 +359,9 @@ class HeadClaims:
     def find_refutation_after_failure(
         self, heads: Heads, max_number: int, *, is_refuted: bool
     ) -> HeadRefutation | None:
-        """Find the witness with the highest head up to `max_number` after blocks were not read.
+        """Return a refutation of a head whose blocks could not be read, or None.
 
+        The witness of the refutation has the highest head up to `max_number` of all witnesses.
         The blocks above `max_number` that the endpoint of `heads` shows could not be read. This
         proves nothing, because each endpoint may have failed for a moment. The head is therefore
         refuted only if its endpoint's answers contradict its own headers (`is_refuted`), if it
@@ -404,7 +405,7 @@ class HeadClaims:
         return any(next_blocks or ())
 
     def _shows_parent(self, heads: Heads) -> bool:
-        """Return whether an endpoint returns its newest block, and its parent directly below it.
+        """Return whether an endpoint returns its newest block and the parent of this block.
 
         An error proves nothing. Behind a load balancer, a server may lack a block that another
         server has just shown, so a missing block is requested twice.

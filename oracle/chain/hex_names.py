@@ -1,8 +1,7 @@
-"""Parses addresses and hashes from user input and configuration, in any letter case.
+"""Parses addresses and hashes from user input, scripts and configuration, in any letter case.
 
-Scripts are a source of input, too. Addresses and hashes are stored and printed in lower case. A
-full address in mixed case contains a checksum (EIP-55), and a wrong checksum is an error, because
-it means that a digit was mistyped.
+Addresses and hashes are stored and printed in lower case. A full address in mixed case contains a
+checksum (EIP-55), and a wrong checksum is an error, because it means that a digit was mistyped.
 """
 
 import re

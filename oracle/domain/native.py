@@ -103,7 +103,7 @@ class Native(Protocol):
         """Return the double hashes of leaves of `leaf_bytes` bytes each."""
 
     def hash_changed_parents(self, tree: bytearray, changed: bytearray, /) -> None:
-        """Rehash the parents of the leaves whose flags are set, and clear the flags.
+        """Recompute all hashes above the leaves whose flags are set, and clear the flags.
 
         `tree` has 64 bytes for each flag, as in `MerkleTree`.
         """

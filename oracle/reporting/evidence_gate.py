@@ -1,4 +1,4 @@
-"""Withholds a report's signature until the blocks behind its new kickouts are verified.
+"""Withholds a report's signature until the blocks behind its newly due kickouts are verified.
 
 Anyone can accuse a node by a signed root, so a reporter must not sign a root whose kickouts it has
 not verified. See docs/explanation/kickouts.md#what-a-reporter-signs.

@@ -139,7 +139,7 @@ def _store_missed_reports(
 
 
 def format_missed_periods(missed_periods: Sequence[tuple[int, str]]) -> str:
-    """Format missed periods in ascending order, merging neighbours with the same reason."""
+    """Format missed periods (given in ascending order), merging neighbours of one reason."""
     return "; ".join(_iter_missed_spans(missed_periods))
 
 

@@ -1,4 +1,4 @@
-"""Builds ("cuts") a report at the end of a period, while the next block is being folded.
+"""Builds ("cuts") a report at a period's end, in the transaction that folds the next block.
 
 The tree of all leaves is updated in the background after each window
 (`oracle.reporting.leaf_tree`), so that a report evaluates only the nodes that changed since then.
@@ -135,7 +135,7 @@ class ReportCutter(BlockHook):
 
     @override
     def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
-        """Update the leaves in the background if the next report may be due soon."""
+        """Update the leaves in the background if indexing is near the head."""
         if newest_block - last_block.number <= self.header_depth:
             self._leaf_tree.start_update(store)
 

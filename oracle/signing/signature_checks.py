@@ -129,7 +129,7 @@ def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Addr
 def normalize_statement_signature(
     raw_signature: bytes, digest: Hash, address: Address
 ) -> bytes | None:
-    """Return a normalised copy of this account's signature, or None if it is invalid.
+    """Normalise the signature if this account signed this digest, else return None.
 
     Some wallets return the parity of the point instead of 27 or 28.
     """

@@ -76,7 +76,8 @@ class QuarantineRepository:
     ) -> CoverageInterval | None:
         """Return the lowest blocks in a range that only a quarantined endpoint served.
 
-        The interval has at most `max_blocks` blocks.
+        The interval has at most `max_blocks` blocks. The result is None if there are no such
+        blocks.
         """
         query = _select_suspect_rows(scope_id, blocks).limit(1)
         row = self._connection.execute(query).one_or_none()

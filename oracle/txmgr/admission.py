@@ -300,7 +300,7 @@ def _admit_call_batch(
 ) -> Iterator[StepResult]:
     """Check a batch of calls, and mark those that can be sent as ready.
 
-    The results are yielded. All calls become ready in a single commit.
+    The results are yielded. The calls that become ready do so in a single commit.
     """
     checks = preflight_calls(context, intents, heads, CallStage.ADMIT)
     steps = [

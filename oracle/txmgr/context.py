@@ -150,7 +150,7 @@ class BlockedSimulations:
             self._span_by_function[function_key] = first_seen_at, now, reason
 
     def find_reason(self, now: float) -> str | None:
-        """Return why calls have not been sent for two minutes, or None if they were."""
+        """Return why some calls could not be sent for two minutes, or None."""
         for first_seen_at, last_seen_at, reason in list(self._span_by_function.values()):
             was_seen_recently = now - last_seen_at <= _BLOCKED_SPAN_SECONDS
             if was_seen_recently and last_seen_at - first_seen_at >= MAX_BLOCKED_SECONDS:
@@ -163,7 +163,7 @@ class BlockedSimulations:
 
 @dataclass(frozen=True, slots=True)
 class SendSettings:
-    """The settings of `[limits]` other than amounts.
+    """The settings of `[limits]` other than amounts (docs/explanation/transactions.md#fees).
 
     The fee of a transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of
     chain time have passed. At most `max_attempts` transactions are signed for a nonce.

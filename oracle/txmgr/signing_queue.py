@@ -186,7 +186,7 @@ def _compute_max_fee_per_gas(context: AccountContext, intent: Intent) -> int:
 
 
 def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_AssignedCall]:
-    """Load the calls with a nonce but without signed bytes, by nonce."""
+    """Load the calls with a nonce but without signed bytes, the lowest nonce first."""
     assigned_intents = uow.outbox.intents.list_in_states(context.account, [IntentState.ASSIGNED])
     intent_by_nonce = {intent.nonce: intent for intent in assigned_intents}
     slots = uow.outbox.slots.list_unfinished(context.account) if assigned_intents else []

@@ -33,7 +33,7 @@ class _HashedTransaction(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class FullHeader:
-    """A block with all fields of its header.
+    """A block with the fields of its header.
 
     A property of a missing field is None or empty.
     """

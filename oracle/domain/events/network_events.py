@@ -278,7 +278,7 @@ class TaskSucceeded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskRefunded(TimedEvent):
-    """The task ends with a refund of its fee, although its result matched the group's."""
+    """The task ends; its result matched those of its group, and its fee is refunded."""
 
     task: TaskId
     node: NodeAddress | None = None
@@ -325,7 +325,7 @@ class TaskCancelled(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class GroupValidated(TimedEvent):
-    """A validation group was validated; its members are listed in the chain's order.
+    """A validation group closed; its members are listed in the chain's order.
 
     `ranked` is true if the members are in the order in which they finished, so that no times are
     compared. `invalid` lists the members whose result is wrong, if the source reports them.

@@ -103,7 +103,7 @@ def find_queueing_violation(task: Task) -> Violation | None:
 
 
 def find_start_violation(task: Task, event: TaskStarted) -> Violation | None:
-    """Return a violation if the task was already started in this round or by this node.
+    """Return a violation if the task was already started in this round or by this node, else None.
 
     A task without rounds can be started only once, and a task with rounds only with a round.
     """
@@ -124,7 +124,7 @@ def find_start_violation(task: Task, event: TaskStarted) -> Violation | None:
 def find_result_violation(
     task: Task | None, event: TaskSubmitted | TaskErrorReported
 ) -> Violation | None:
-    """Return a violation if the result is repeated or comes from another node.
+    """Return a violation if the result is repeated or comes from another node, else None.
 
     In networks that reveal results, a submission may later turn out to be an error report.
     """
@@ -193,7 +193,7 @@ def find_validation_violation(task: Task | None) -> Violation | None:
 
 
 def find_ending_violation(task: Task | None, event: DomainEvent) -> Violation | None:
-    """Return a violation if the task has already ended or was never started.
+    """Return a violation if the task has already ended or was never started, else None.
 
     A task that was never started may still abort.
     """

@@ -33,7 +33,7 @@ from oracle.domain.state import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
-    """End the run of the named node, or a task that no node has started.
+    """End the run of the named node or, without a node, a task that was never started.
 
     A cancellation does not state its cause. In networks that commit and disclose, the node that
     delayed the others counts as timed out, and the others are not at fault

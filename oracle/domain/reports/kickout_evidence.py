@@ -66,7 +66,7 @@ class CreatorSpread(NamedTuple):
 
 
 def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return a hold reason if the kickout depends on derived zero scores, otherwise None.
+    """Return a hold reason if only derived zero scores make the kickout due, else None.
 
     Derived scores alone do not justify an automatic kickout, so the check replaces each derived
     zero by the best score.
@@ -81,7 +81,7 @@ def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) 
 def find_incident_hold_reason(
     score_count: int, incident_score_count: int, rules: Rules
 ) -> str | None:
-    """Return a hold reason if too many of the zero scores fall into incidents.
+    """Return a hold reason if too many of the scores are zeros in incidents.
 
     Otherwise, the result is None. `score_count` is the number of scores that count, and
     `incident_score_count` is how many of them are in incidents (`count_incident_scores`).
@@ -191,7 +191,7 @@ def build_kickout_evidence(
 
 
 def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
-    """Return whether the scores are numerous and low enough for a kickout."""
+    """Return whether there are enough scores, with a low enough mean, for a kickout."""
     min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
     score_sum = sum(entry.score for entry in entries)
     return len(entries) >= min_count and score_sum * UNIT < _get_kickout_threshold(rules) * len(

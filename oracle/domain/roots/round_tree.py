@@ -131,7 +131,7 @@ class RoundTree:
         self._update_word_hashes(range(first_word, -(-len(self._lanes) // LANES_PER_WORD)))
 
     def hash_changed(self) -> None:
-        """Rehash the parents of changed leaves now, not when the root is next read."""
+        """Recompute all hashes above changed leaves now, not when the root is next read."""
         self._nodes.hash_changed()
         self._words.hash_changed()
 

@@ -216,7 +216,7 @@ class _ReverifyRun:
     def repair_rows(
         self, difference: RowDiff, unequal_windows: list[BlockWindow]
     ) -> tuple[RebuildResult | None, int]:
-        """Repair rows where possible, and refold them in the same transaction.
+        """Repair rows where possible, and refold the state in the same transaction.
 
         Return the result of the refold, or None if no row was repaired, and the number of rows
         that still differ.

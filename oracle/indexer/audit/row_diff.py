@@ -298,7 +298,7 @@ def repair_blocks(
     rebuild_options: RebuildOptions,
     verified_blocks: BlockRange | None = None,
 ) -> RebuildResult:
-    """Write the repaired rows, and refold them up to the cursor in the same transaction.
+    """Write the repaired rows, and refold the state up to the cursor in one transaction.
 
     The caller opens the transaction. `verified_blocks` are blocks that equal the chain once these
     rows are written.

@@ -135,7 +135,7 @@ class CircuitBreaker:
         return state is not BreakerState.OPEN
 
     def record_success(self) -> None:
-        """Record a successful response.
+        """Record a response that does not count as a failure.
 
         A response to a trial request closes the breaker.
         """

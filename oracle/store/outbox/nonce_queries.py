@@ -129,7 +129,7 @@ class NonceQueries:
         return dict(sorted(intent_id_by_hash.items())[:limit])
 
     def find_vacant_slot(self, account: Account) -> NonceSlot | None:
-        """Return the lowest open nonce that has neither a signed transaction nor an intent."""
+        """Return the lowest open nonce without a signed transaction or an intent, or None."""
         has_attempt = exists().where(
             pub_attempt.c.chain_id == pub_nonce.c.chain_id,
             pub_attempt.c.sender == pub_nonce.c.sender,
@@ -154,7 +154,7 @@ class NonceQueries:
         return None if row is None else decode_slot_row(row)
 
     def sum_reserved_wei(self, account: Account) -> int:
-        """Return the maximum cost of all open slots, in wei."""
+        """Return the total maximum cost of the open slots, in wei."""
         return sum(
             self._load_slot_costs(
                 build_account_condition(account) & pub_nonce.c.state.in_(_OPEN_STATES)

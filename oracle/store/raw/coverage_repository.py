@@ -221,7 +221,8 @@ class CoverageRepository:
         """Return the lowest interval in the range that no second endpoint has confirmed.
 
         The interval has at most `max_blocks` blocks, all from one endpoint. Adjacent stored
-        intervals of that endpoint are merged, and the lowest of their levels is returned.
+        intervals of that endpoint are merged, and the lowest of their levels is returned. The
+        result is None if there is no such interval.
         """
         query = (
             select(coverage)

@@ -112,7 +112,7 @@ class FeedRepository:
     # Blocks to which rows are assigned.
 
     def list_rows_without_block(self, max_time: int) -> list[FeedRow]:
-        """Return the settled rows before `max_time` that have no block yet."""
+        """Return the settled rows before `max_time` that have no block yet, in order."""
         has_no_block = feed_row.c.block.is_(None)
         return self._select_rows(
             feed_row.c.canonical, has_no_block, feed_row.c.time < max_time, limit=None

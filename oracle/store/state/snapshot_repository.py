@@ -80,7 +80,7 @@ class SnapshotRepository:
     def find_newest_block_and_log_count(
         self, block: int, version: bytes
     ) -> tuple[int, int] | None:
-        """Find the newest snapshot at or below a block, and return its block and log count."""
+        """Return block and log count of the newest snapshot at or below a block, or None."""
         columns = state_snapshot.c
         query = select(columns.block, columns.logs).where(
             columns.block <= block, columns.made_by == version

@@ -69,7 +69,7 @@ def fetch_nonce_counts(pool_view: PoolView, account: Address) -> list[NonceCount
 def find_agreed_nonce_counts(
     counts: Sequence[NonceCounts], quorum: WitnessQuorum
 ) -> NonceCounts | None:
-    """Return the highest transaction counts if enough witnesses report them, else None."""
+    """Return the highest counts if enough witnesses report the same counts, else None."""
     highest_count = max(counts, key=lambda count: (count.mined, count.pending))
     agreeing_endpoints = [count.endpoint for count in counts if count[1:] == highest_count[1:]]
     highest_pending = max(count.pending for count in counts)
@@ -123,7 +123,7 @@ def _find_agreed_transaction(
     nonce: int,
     quorum: WitnessQuorum,
 ) -> MinedTransaction | None:
-    """Return the transaction that enough witnesses report for a nonce, or None if none is.
+    """Return the transaction that enough witnesses report for a nonce, if there is one.
 
     The prices of the result are the lowest that these witnesses report.
     """

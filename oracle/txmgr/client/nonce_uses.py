@@ -101,7 +101,7 @@ def _find_first_use(
 def _fetch_uses_by_endpoint(
     endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
 ) -> dict[str, NonceUse | None]:
-    """Fetch the transaction in a block that used the nonce, by endpoint."""
+    """Fetch the transaction in a block that used the nonce (or None), by endpoint."""
     use_by_endpoint: dict[str, NonceUse | None] = {}
     for endpoint in endpoints:
         try:
