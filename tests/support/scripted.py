@@ -135,6 +135,10 @@ class ScriptedChain(ChainSource):
     # The methods of a chain source.
 
     @override
+    def restore_read_number(self, number: int) -> None:
+        """Do nothing, because no head of this chain is refuted."""
+
+    @override
     def fetch_heads(self) -> Heads:
         visible_blocks = self._answering()._seen()
         final = visible_blocks[max(0, len(visible_blocks) - 1 - self.finality_depth)].ref
