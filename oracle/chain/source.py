@@ -322,11 +322,11 @@ class ChainSource:
     def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
         """Fetch an independent endpoint's block at a height, and its head.
 
-        The result is None if there is none. The endpoints are queried in turn until one has the
-        block deep enough below its head. If there is none, the endpoint with the highest head is
-        returned. An endpoint that does not answer is not queried for a minute or longer. An
-        endpoint that took over two seconds is not queried for thirty times this duration. If there
-        is only one provider, another one of its endpoints is queried.
+        The result is None if no such endpoint answers. The endpoints are queried in turn until
+        one has the block deep enough below its head. If none has, the endpoint with the highest
+        head is returned. An endpoint that does not answer is not queried for a minute or longer.
+        An endpoint that took over two seconds is not queried for thirty times this duration. If
+        there is only one provider, another one of its endpoints is queried.
         """
         return self._witnesses.fetch_second_witness(number, excluded_endpoint, self.is_deep_enough)
 

@@ -62,7 +62,7 @@ class Incident(NamedTuple):
         return self.found_at <= at
 
     def marks(self, time: int, creator: Address | None, known_at: Position | None = None) -> bool:
-        """Return whether a timeout of a creator's task at a given time lies in the incident.
+        """Return whether the incident marks a timeout of a creator's task at a block time.
 
         With `known_at`, the result is what was known at this position: an incident that was still
         open then marks every timeout since its start, up to this position.

@@ -194,7 +194,7 @@ class ShadowStage:
         write_file_atomically(path, append_digest(msgspec.msgpack.encode(stored_shadow)))
 
     def delete_other_shadow_files(self, rule_sets: Iterable[Rules]) -> None:
-        """Delete the shadow files of all other rules."""
+        """Delete the shadow files of all rules except these."""
         kept_paths = {
             self._build_path(compute_snapshot_version(self.reader, rules)) for rules in rule_sets
         }

@@ -197,7 +197,7 @@ def _find_accusation_obstacle(
 ) -> str | None:
     """Return why the contract would reject an accusation of a node at `time`.
 
-    The result is None if the contract would accept it.
+    The result is None if the last round and the indexed events show no such reason.
     """
     if last_round is None:
         return NO_PROVABLE_ROUND

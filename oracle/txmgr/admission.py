@@ -74,7 +74,7 @@ def find_wait_for_pending_duplicate(
     """Return until when a call waits for the pending call of another transmitter.
 
     The result is the chain time at which the wait ends, and the reason as (class, text). It is
-    None if no such call is pending. Each call waits at most once. Otherwise, an endpoint that
+    None if the call need not wait. Each call waits at most once. Otherwise, an endpoint that
     always reports a pending call could delay this call for ever, and so could a pending call that
     no block includes.
     """
