@@ -6,7 +6,7 @@ See docs/reference/rpc-requirements.md#send-errors.
 from collections.abc import Sequence
 
 from oracle.chain.heads import Heads
-from oracle.errors import FatalError
+from oracle.errors import FatalError, TransientError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Attempt, NonceSlot, PauseKind
 from oracle.telemetry.tracing import start_span
@@ -127,15 +127,18 @@ def _correct_lack_of_funds(
 
     An endpoint without the newest block checks an old balance, and another endpoint may report at
     the same time that the nonce is too low. A used nonce costs nothing more, so the account is not
-    paused for it.
-
-    Raises:
-        TransientError: no endpoint answers.
+    paused for it. If no endpoint answers, the result stays as it is. An error here would lose the
+    results of all transactions that were sent with this one, and the pause ends by itself once the
+    balance suffices.
     """
     slot, attempt = slot_and_attempt
-    if result.outcome is SendOutcome.FUNDS and is_nonce_mined(context, slot, [attempt]):
-        return SendResult(SendOutcome.NONCE_TOO_LOW, result.text)
-    return result
+    if result.outcome is not SendOutcome.FUNDS:
+        return result
+    try:
+        is_nonce_used = is_nonce_mined(context, slot, [attempt])
+    except TransientError:
+        return result
+    return SendResult(SendOutcome.NONCE_TOO_LOW, result.text) if is_nonce_used else result
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:

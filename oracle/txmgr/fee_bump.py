@@ -189,6 +189,10 @@ def _is_bump_due(
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
         # A transaction with this nonce was mined. The confirmer will find and record it.
         return False
+    if waited_blocks < 0:
+        # The endpoint that reported the head at the broadcast invented it, or this endpoint is
+        # behind.
+        return _has_clock_interval_passed(context, unconfirmed_nonce)
     if error_class in _REFUSED:
         return waited_blocks >= 1
     if is_urgent and waited_blocks >= _URGENT_BLOCKS:
@@ -206,15 +210,25 @@ def _has_bump_interval_passed(
     The time of the attempt is that of an indexed block, because an endpoint that has stalled lacks
     the newest blocks. While the index is behind the head, it lacks the block of the attempt, and
     an earlier block would make the attempt seem too old. The time of the next indexed block is
-    used instead.
+    used instead, or this machine's clock if there is none yet.
     """
     with context.store.read_transaction() as uow:
         is_pruned = uow.blocks.find_highest_up_to(unconfirmed_nonce.sent_block) is None
         block = uow.blocks.find_lowest_from(unconfirmed_nonce.sent_block)
-    # A block that was pruned is older than the final block.
-    return is_pruned or (
-        block is not None and heads.latest.time - block.time >= context.send_settings.bump_seconds
-    )
+    if is_pruned:
+        # A block that was pruned is older than the final block.
+        return True
+    if block is None:
+        return _has_clock_interval_passed(context, unconfirmed_nonce)
+    return heads.latest.time - block.time >= context.send_settings.bump_seconds
+
+
+def _has_clock_interval_passed(
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce
+) -> bool:
+    """Return whether `bump_seconds` of this machine's time have passed since the last attempt."""
+    sent_at = unconfirmed_nonce.newest_attempt.first_sent_at or 0
+    return context.clock() - sent_at >= context.send_settings.bump_seconds
 
 
 def _compute_bump_gas(

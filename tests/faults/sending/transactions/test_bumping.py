@@ -8,16 +8,18 @@ from hypothesis import given, strategies as st
 
 from oracle.errors import InputError
 from oracle.signing.signer import Fees
+from oracle.store.outbox.records import PauseKind
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.client.fee_quote import FeeMarket, bump_fees
 from oracle.txmgr.context import SendSettings
 from oracle.txmgr.fee_bump import bump_lowest_nonce
-from tests.support.harness import CAPS, Harness
+from tests.support.harness import CAPS, Harness, run_next_step
 from tests.support.sending.background_calls import get_pause_kind, send_background_call
-from tests.support.sending.faults import freeze_at_block, return_error, return_null
+from tests.support.sending.faults import drop_request, freeze_at_block, return_error, return_null
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
+    assign_push,
     get_only_intent,
     is_accepted_replacement,
     list_attempt_fees,
@@ -271,6 +273,22 @@ def test_lack_of_funds_does_not_pause_the_sender_of_a_used_nonce(
     assert get_pause_kind(harness) is None
 
 
+def test_lack_of_funds_is_recorded_if_the_use_of_the_nonce_cannot_be_checked(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = proxied_harness
+    assign_push(harness)
+    for proxy in proxies:
+        proxy.rule(SEND, return_error("insufficient funds for gas * price + value"))
+        proxy.rule("eth_getTransactionReceipt", drop_request())
+        proxy.rule("eth_getTransactionCount", drop_request())
+    while not (attempts := list_attempts(harness)) or not attempts[0].sends:
+        assert run_next_step(harness.context, harness.source.fetch_heads())
+
+    assert attempts[0].last_error_class == "funds"
+    assert get_pause_kind(harness) is PauseKind.FUNDS
+
+
 def test_stalled_endpoint_does_not_prevent_a_fee_bump(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
@@ -306,6 +324,49 @@ def test_push_sent_at_a_block_that_is_no_longer_stored_gets_a_fee_bump(
         uow.blocks.prune_below(cursor.number)
     harness.tick()
 
+    assert len(list_attempts(harness)) == 2
+
+
+def test_call_gets_its_fee_bump_while_the_index_has_stalled(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness, chain = proxied_harness, proxied_harness.testbed.chain
+    reject_known_transactions(*proxies)
+    harness.context = replace(harness.context, send_settings=SendSettings(bump_seconds=60))
+    harness.index()
+    mine_expensive_blocks(harness, GWEI, 4)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    send_background_call(harness, "behind")
+    mine_expensive_blocks(harness, 5 * GWEI, 3)
+    assert harness.repeat(bump_lowest_nonce) == []
+    chain.later(60)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    chain.mine()
+
+    assert [step_result.action for step_result in harness.repeat(bump_lowest_nonce)] == [
+        "noop bumped"
+    ]
+
+
+def test_call_sent_at_an_invented_head_gets_a_fee_bump(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness, chain = proxied_harness, proxied_harness.testbed.chain
+    reject_known_transactions(*proxies)
+    harness.context = replace(harness.context, send_settings=SendSettings(bump_seconds=60))
+    assign_push(harness)
+    heads = harness.source.fetch_heads()
+    invented_block = heads.latest._replace(number=heads.latest.number + 1000)
+    while harness.states() != ["live"]:
+        assert run_next_step(harness.context, replace(heads, latest=invented_block))
+    mine_expensive_blocks(harness, 5 * GWEI, 4)
+    harness.tick()
+    assert len(list_attempts(harness)) == 1
+
+    chain.later(60)
+    chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    chain.mine()
+    harness.tick()
     assert len(list_attempts(harness)) == 2
 
 
