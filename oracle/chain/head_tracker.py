@@ -304,8 +304,9 @@ class HeadClaims:
         self._endpoints = endpoints
         self._witnesses = witnesses
         self._clock = clock
-        # The time since which blocks up to the newest one could not be read, or None.
-        self._unreadable_since: float | None = None
+        # For each endpoint whose head could not be read since the last block was read: the seconds
+        # for which this has lasted, and the time of the last failure.
+        self._failures: dict[str, tuple[float, float]] = {}
         # The highest block that was read, and the highest that two witnesses have reached. The
         # second number may be invented by both witnesses.
         self._read_number = -1
@@ -316,7 +317,8 @@ class HeadClaims:
 
         A head only slightly above this block is not checked.
         """
-        self._read_number, self._unreadable_since = max(self._read_number, number), None
+        self._read_number = max(self._read_number, number)
+        self._failures.clear()
 
     def restore_read_number(self, number: int) -> None:
         """Record the newest indexed block, unless a block was read since the process started."""
@@ -338,6 +340,8 @@ class HeadClaims:
         endpoint that lags or has stalled does not hold back the index.
         """
         claimed_number = heads.latest.number
+        if claimed_number <= self._read_number:
+            self._failures.clear()
         if claimed_number <= max(self._read_number, self._confirmed_number) + MAX_UNCHECKED_BLOCKS:
             return None
         witness = self._fetch_highest_head(heads, claimed_number - MAX_UNCHECKED_BLOCKS)
@@ -366,12 +370,13 @@ class HeadClaims:
         proves nothing, because each endpoint may have failed for a moment. The head is therefore
         refuted only if its endpoint's answers contradict its own headers (`is_refuted`), if it
         does not return the newest block and its parent, or if no block has been read for
-        `_MAX_UNREADABLE_SECONDS`.
+        `_MAX_UNREADABLE_SECONDS` since its first failure. A long pause between two failures counts
+        as `_MAX_COUNTED_SECONDS`, because nothing may have been requested meanwhile.
         """
         now = self._clock()
-        if self._unreadable_since is None:
-            self._unreadable_since = now
-        seconds = now - self._unreadable_since
+        seconds, failed_at = self._failures.get(heads.endpoint, (0.0, now))
+        seconds += min(_MAX_COUNTED_SECONDS, now - failed_at)
+        self._failures[heads.endpoint] = seconds, now
         if is_refuted:
             missing = "receipts and logs that match its headers"
         elif not self._shows_parent(heads):

@@ -204,13 +204,14 @@ READ_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize(("is_restarted", "pause"), [(False, 2), (True, 2), (False, 3_600)])
 @pytest.mark.parametrize("build_faults", READ_FAULTS.values(), ids=READ_FAULTS)
 def test_momentary_failure_at_the_head_refutes_no_head(
     fake_chain: FakeChain,
     three_endpoints: Indexer,
     clock: VirtualClock,
     build_faults: tuple[Callable[[], InjectedFault], Callable[[], InjectedFault]],
+    pause: int,
     *,
     is_restarted: bool,
 ):
@@ -225,7 +226,7 @@ def test_momentary_failure_at_the_head_refutes_no_head(
     for _ in range(2):
         with suppress(TransientError):
             indexer.index()
-        clock.advance(2)
+        clock.advance(pause)
 
     assert faults[0].hit_count > 0
     assert count_rejected_heads(indexer) == rejected_before
@@ -251,3 +252,27 @@ def test_head_that_stays_unreadable_is_replaced_by_a_lower_one(
     heads = indexer.ingest.heads
     assert heads is not None
     assert heads.latest.number == indexer.cursor[0] == fake_chain.head.number - 1
+
+
+def test_rejected_head_of_another_endpoint_is_no_evidence_after_a_momentary_failure(
+    fake_chain: FakeChain, three_endpoints: Indexer, clock: VirtualClock
+):
+    indexer = three_endpoints
+    first, second, lagging = fake_chain.providers
+    second.head = lagging.head
+    first.faults.append(build_missing_receipts_fault())
+    rejected_before = count_rejected_heads(indexer)
+    for _ in range(10):
+        with suppress(TransientError):
+            indexer.index()
+        clock.advance(4)
+    assert count_rejected_heads(indexer) == rejected_before + 1
+    fault = build_throttled_fault()
+    second.head = fake_chain.head
+    second.faults.append(fault)
+
+    with suppress(TransientError):
+        indexer.index()
+
+    assert fault.hit_count > 0
+    assert count_rejected_heads(indexer) == rejected_before + 1
