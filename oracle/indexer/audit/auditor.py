@@ -7,6 +7,7 @@ differ, receipts prove which side is right where this is possible. Wrong rows ar
 state is folded again. See docs/explanation/verification.md#l5.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
@@ -273,24 +274,32 @@ def _compare_unproven_blocks(
 ) -> AuditResult | None:
     """Compare a window with the database, and return the audit with the differences.
 
-    Differences that an operator has accepted are left out. Return None if the window has another
-    hash of a block that is not final for its endpoint.
+    Differences that an operator has accepted are left out. If the window has another hash of a
+    block that is not final for its endpoint, all differences above the last conflicting block that
+    is final are left out too. Return None if no conflicting block is final.
     """
     with context.store.read_transaction() as uow:
         row_diff = compare_window_with_database(uow, window)
         hashes = find_conflicting_hashes(uow, window)
         accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff, hashes)
-    hashes = {number: hashes[number] for number in hashes.keys() - accepted_blocks}
-    lowest_block = min(hashes, default=None)
-    if lowest_block is not None and not _is_final_for(
-        context, window.endpoint, lowest_block, hashes[lowest_block]
-    ):
+    conflicts = sorted(hashes.keys() - accepted_blocks)
+    final_conflicts = conflicts[
+        : bisect_left(
+            conflicts,
+            True,
+            key=lambda number: not _is_final_for(context, window.endpoint, number, hashes[number]),
+        )
+    ]
+    if conflicts and not final_conflicts:
         return None
+    last_block = window.range.last if final_conflicts == conflicts else final_conflicts[-1]
     return replace(
         audit,
         auditor=window.endpoint,
-        difference=row_diff.select_blocks(lambda number: number not in accepted_blocks),
-        conflicting_hashes=hashes,
+        difference=row_diff.select_blocks(
+            lambda number: number <= last_block and number not in accepted_blocks
+        ),
+        conflicting_hashes={number: hashes[number] for number in final_conflicts},
         accepted_blocks=frozenset(accepted_blocks),
     )
 
@@ -406,10 +415,13 @@ def _dispute_unproven_blocks(
     """
     compared_audit = _compare_unproven_blocks(context, audit, window)
     if compared_audit is None:
-        raise TransientError(
+        reason = (
             f"{window.endpoint} has another hash of one of the blocks {window.range.first} to "
             f"{window.range.last}, but it is not final there; the blocks are audited later"
         )
+        # Another endpoint, if there is one, is requested next.
+        context.chain.report_wrong_logs(window.endpoint, reason)
+        raise TransientError(reason)
     if not compared_audit.has_difference:
         return compared_audit
     dispute = build_dispute(compared_audit, compared_audit.difference)

@@ -169,6 +169,21 @@ def test_hash_that_is_not_final_at_a_lagging_provider_is_not_disputed(
     assert count_blocks_without_audit(indexer) == 0
 
 
+def test_only_final_blocks_of_a_fork_are_disputed(fake_chain: FakeChain, indexer: Indexer):
+    forked = fake_chain.providers[2]
+    fork_base = fake_chain.back(FINALITY + 12)
+    fake_chain.following = [forked]
+    fake_chain.live(FINALITY + 4, on=fork_base)
+    auditor = Auditor(window_blocks=1_000, min_blocks=1)
+
+    while audit_one_window(indexer, auditor) is not None:
+        pass
+
+    (dispute,) = list_disputes(indexer)
+    assert fork_base.number < min(dispute.blocks)
+    assert max(dispute.blocks) <= forked.head.number - FINALITY
+
+
 def test_blocks_that_were_rewound_before_a_response_are_audited_later(indexer: Indexer):
     auditor = Auditor(window_blocks=1_000, min_blocks=1)
     # The second provider has responded, and the third one has been requested.
