@@ -207,7 +207,7 @@ class MaintenanceJobs:
             self._backoff_until = self.ingest.clock() + AUDIT_BACKOFF_SECONDS
             self.audit_obstacle = str(error)
             return {"did": "put off the audit", "reason": self.audit_obstacle}
-        if audit_result is not None:
+        if audit_result is not None or not self.auditor.has_pending_request:
             self.audit_obstacle = ""
         return None if audit_result is None else _describe_audit(audit_result)
 

@@ -146,9 +146,28 @@ def test_agreeing_third_provider_audits_a_window_that_the_second_disputes(
     ]
 
 
-def test_unaudited_blocks_are_reported_with_the_reason_of_the_last_audit(
-    fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
+def test_agreeing_third_provider_audits_a_window_while_the_second_is_on_a_short_fork(
+    fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
+    fake_chain.serve()
+    fake_chain.live(40)
+    fake_chain.mine_empty(FINALITY + 20)
+    indexer = open_indexer(*fake_chain.urls, reports=False, clock=clock)
+    configure_without_proof(indexer)
+    indexer.index()
+    fork_base = fake_chain.back(FINALITY + 2)
+    fake_chain.providers[1].head = fake_chain.tree.mine_empty_blocks(4, fork_base)
+    assert "not final there" in find_audit_obstacle(indexer)
+    clock.advance(AUDIT_BACKOFF_SECONDS)
+
+    audit_due_windows(indexer)
+
+    assert (list_disputes(indexer), count_blocks_without_audit(indexer)) == ([], 0)
+
+
+@pytest.fixture
+def jobs(indexer: Indexer) -> MaintenanceJobs:
+    """Return the jobs of a daemon on a chain whose headers are known to prove nothing."""
     calibration = Calibration(indexer.clock)
     for feature in HeaderFeature:
         calibration.mark_unsupported(feature, "a test")
@@ -162,21 +181,43 @@ def test_unaudited_blocks_are_reported_with_the_reason_of_the_last_audit(
     with indexer.store.transaction() as uow:
         epoch = uow.lease.acquire("a test", 3_600)
     assert epoch is not None
-    health = DaemonHealth(JobLiveness(indexer.clock))
-    jobs = MaintenanceJobs(index, epoch, indexer.ingest, health, None)
-    jobs.scope_backfill.is_complete = True
-    silent = add_fault(
-        fake_chain,
-        transport_faults.build_http_status_fault(503, methods=log_faults.LOG_METHODS),
-        1,
+    jobs = MaintenanceJobs(
+        index, epoch, indexer.ingest, DaemonHealth(JobLiveness(indexer.clock)), None
     )
+    jobs.scope_backfill.is_complete = True
+    return jobs
 
+
+def fail_audit(chain: FakeChain, jobs: MaintenanceJobs) -> None:
+    """Let the second provider refuse the request of one audit."""
+    refusal = add_fault(
+        chain, transport_faults.build_http_status_fault(503, methods=log_faults.LOG_METHODS), 1
+    )
     jobs.audit_blocks()
-    reason = find_unsound_block_reason(index, audit_obstacle=jobs.audit_obstacle)
+    chain.providers[1].faults.remove(refusal)
+    assert jobs.audit_obstacle
+
+
+def test_unaudited_blocks_are_reported_with_the_reason_of_the_last_audit(
+    fake_chain: FakeChain, indexer: Indexer, jobs: MaintenanceJobs, clock: VirtualClock
+):
+    fail_audit(fake_chain, jobs)
+    reason = find_unsound_block_reason(jobs.index, audit_obstacle=jobs.audit_obstacle)
 
     assert f"the last audit failed: {indexer.urls[1]}" in (reason or "")
-    fake_chain.providers[1].faults.remove(silent)
     clock.advance(120)
     while jobs.audit_blocks() is not None:
         assert not jobs.audit_obstacle
-    assert find_unsound_block_reason(index, audit_obstacle=jobs.audit_obstacle) is None
+    assert find_unsound_block_reason(jobs.index, audit_obstacle=jobs.audit_obstacle) is None
+
+
+def test_reason_of_a_failed_audit_ends_when_no_block_is_due(
+    fake_chain: FakeChain, indexer: Indexer, jobs: MaintenanceJobs, clock: VirtualClock
+):
+    fail_audit(fake_chain, jobs)
+    clock.advance(120)
+    audit_due_windows(indexer)
+
+    assert jobs.audit_blocks() is None
+
+    assert not jobs.audit_obstacle
