@@ -24,7 +24,7 @@ from oracle.txmgr.broadcaster import send_newest_attempt
 from oracle.txmgr.budget import compute_gas_limit, compute_nonce_budget, fetch_block_gas_limit
 from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.client.fee_quote import PLAIN_GAS, add_gas_margin
-from oracle.txmgr.client.preflight import preflight
+from oracle.txmgr.client.preflight import PreflightOutcome, preflight
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import apply_decision, decide_on_deadline
@@ -114,25 +114,32 @@ def replace_expired_call(
     Raises:
         TransientError: no endpoint answers.
     """
-    replacement, _ = _price_noop(context, unconfirmed_nonce)
-    FEE_CAPPED.labels(context.role).set(int(replacement is None))
-    return None if replacement is None else replace_with_noop(context, replacement, heads)
+    # A no-op below the market's fee would only use up one of the attempts.
+    replacement, _ = _price_noop(context, unconfirmed_nonce, must_land=True)
+    step_result = None if replacement is None else _send_noop(context, replacement, heads)
+    FEE_CAPPED.labels(context.role).set(int(step_result is None))
+    return step_result
 
 
 def _price_noop(
-    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce
+    context: AccountContext, unconfirmed_nonce: UnconfirmedNonce, *, must_land: bool = False
 ) -> tuple[Replacement | None, str]:
-    """Price a no-op that takes over a nonce; see `price_replacement`."""
+    """Price a no-op that takes over a nonce; see `price_replacement`.
+
+    Without a successful simulation, its gas limit is unknown, and it is not signed.
+    """
     address = context.account.address
     self_call = SimulatedCall(address, address, "0x")
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
+    if preflight_result.outcome is not PreflightOutcome.OK:
+        return None, f"its simulation did not succeed ({preflight_result.reason})"
     # On some rollups, data is charged in gas. A plain transfer then costs more than 21,000 gas.
     gas_limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
-    return price_replacement(context, unconfirmed_nonce, gas_limit, "0x")
+    return price_replacement(context, unconfirmed_nonce, gas_limit, "0x", must_land=must_land)
 
 
 def _replace_call(
@@ -191,6 +198,19 @@ def replace_with_noop(
     Raises:
         InputError: the budgets were used up in the meantime.
     """
+    step_result = _send_noop(context, noop_replacement, heads)
+    if step_result is None:
+        raise InputError(
+            f"cannot cancel the call with nonce {noop_replacement.unconfirmed.slot.nonce}: the "
+            "budgets of [limits] do not allow a no-op"
+        )
+    return step_result
+
+
+def _send_noop(
+    context: AccountContext, noop_replacement: Replacement, heads: Heads
+) -> StepResult | None:
+    """Sign, store and send a no-op, or return None if the budget is used up."""
     account = context.account
     unconfirmed_nonce = noop_replacement.unconfirmed
     gas_limit = noop_replacement.gas_limit
@@ -210,10 +230,7 @@ def replace_with_noop(
     with context.write_transaction() as uow:
         intents = uow.outbox.intents
         if noop_replacement.max_cost > compute_nonce_budget(uow, context, slot):
-            raise InputError(
-                f"cannot cancel the call with nonce {slot.nonce}: the budgets of [limits] do not "
-                "allow a no-op"
-            )
+            return None
         noop_intent = intents.get(intents.add(request, context.stamp) or 0)
         if noop_intent is None:
             raise FatalError(f"nonce {slot.nonce}: the outbox already has this no-op")

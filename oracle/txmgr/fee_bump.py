@@ -75,11 +75,17 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     deadline = unconfirmed_nonce.intent.request.deadline
     with context.store.read_transaction() as uow:
         late_reason = find_deadline_obstacle(context, uow, deadline, heads.latest.time)
+        cursor = uow.cursor.get()
     # A call past its deadline is bumped only if higher nonces wait for it. They cannot be mined
     # before this nonce is used.
     if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed_nonce):
         return None
-    if deadline is not None and deadline < heads.final.time:
+    # The heads come from a single endpoint, which may report a later time.
+    if (
+        deadline is not None
+        and cursor is not None
+        and deadline < min(cursor.time, heads.final.time)
+    ):
         return replace_expired_call(context, unconfirmed_nonce, heads)
     gas = _compute_bump_gas(context, unconfirmed_nonce, heads)
     if gas.is_malformed:

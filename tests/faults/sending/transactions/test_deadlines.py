@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PUSH, AttemptReason
+from oracle.txmgr import call_replacement
 from oracle.txmgr.deferral import compute_deadline_margin_seconds
-from tests.support.harness import FINALITY, Harness, run_next_step
+from oracle.txmgr.fee_bump import bump_lowest_nonce
+from tests.support.harness import CAPS, FINALITY, Harness, run_next_step
 from tests.support.sending.background_calls import send_background_call
+from tests.support.sending.faults import drop_request
 from tests.support.sending.in_flight import (
     BY_BLOCKS,
     GWEI,
@@ -15,6 +20,7 @@ from tests.support.sending.in_flight import (
     mine_expensive_blocks,
     send_unmined_push,
 )
+from tests.support.sending.proxy import Proxy
 from tests.support.sending.rounds import plan_round
 
 
@@ -121,11 +127,7 @@ def test_case_f12_late_push_is_bumped_if_another_call_waits(
 def test_expired_push_becomes_a_noop_if_another_call_waits(sqlite_harness: Harness):
     """A push of a later report would take over the nonce, but waits until gas is cheaper."""
     harness = sqlite_harness
-    send_unmined_push(harness, replace(BY_BLOCKS, bump_blocks=3))
-    send_background_call(harness, "behind")
-    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
-    mine_before_deadline(harness, 0)
-    mine_expensive_blocks(harness, 5 * GWEI, FINALITY + 2)
+    expire_push_before_another_call(harness)
     harness.tick()
     noop = list_attempts(harness)[-1]
     assert (noop.reason, noop.signed.gas_limit) == (AttemptReason.NOOP, 21_000)
@@ -139,6 +141,71 @@ def test_expired_push_becomes_a_noop_if_another_call_waits(sqlite_harness: Harne
         21_000,
     )
     assert harness.states(PUSH)[0] == "cancelled"
+
+
+def expire_push_before_another_call(harness: Harness) -> None:
+    """Let a push expire in a final block while a later call waits for its nonce."""
+    send_unmined_push(harness, replace(BY_BLOCKS, bump_blocks=3))
+    send_background_call(harness, "behind")
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(5 * GWEI))
+    mine_before_deadline(harness, 0)
+    mine_expensive_blocks(harness, 5 * GWEI, FINALITY + 2)
+    harness.index()
+
+
+def test_push_is_not_replaced_by_a_noop_if_only_an_endpoint_reports_its_deadline_passed(
+    sqlite_harness: Harness,
+):
+    harness = sqlite_harness
+    send_unmined_push(harness, replace(BY_BLOCKS, bump_blocks=3))
+    send_background_call(harness, "behind")
+    mine_expensive_blocks(harness, 5 * GWEI, 3)
+    harness.index()
+    heads = harness.source.fetch_heads()
+    late_heads = replace(
+        heads,
+        latest=heads.latest._replace(time=heads.latest.time + 10_000),
+        final=heads.final._replace(time=heads.final.time + 10_000),
+    )
+    run_next_step(harness.context, late_heads)
+    assert AttemptReason.NOOP not in {attempt.reason for attempt in list_attempts(harness)}
+
+
+def test_expired_push_keeps_its_nonce_while_no_noop_can_be_simulated(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness = proxied_harness
+    expire_push_before_another_call(harness)
+    for proxy in proxies:
+        proxy.rule("eth_estimateGas", drop_request())
+    assert bump_lowest_nonce(harness.context, harness.source.fetch_heads()) is None
+    assert len(list_attempts(harness)) == 1
+
+
+def test_expired_push_keeps_its_nonce_while_a_noop_cannot_be_mined(sqlite_harness: Harness):
+    """Every attempt counts, and a no-op below the market's fee would only use one up."""
+    harness = sqlite_harness
+    expire_push_before_another_call(harness)
+    harness.restart(caps=replace(CAPS, fee_per_gas=4 * GWEI))
+    harness.context = replace(harness.context, send_settings=BY_BLOCKS)
+    assert bump_lowest_nonce(harness.context, harness.source.fetch_heads()) is None
+    assert len(list_attempts(harness)) == 1
+
+    harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
+    harness.testbed.chain.mine()
+    harness.index()
+    harness.repeat(bump_lowest_nonce)
+    assert list_attempts(harness)[-1].reason is AttemptReason.NOOP
+
+
+def test_expired_push_keeps_its_nonce_if_the_budget_is_used_up_during_the_signature(
+    sqlite_harness: Harness, monkeypatch: pytest.MonkeyPatch
+):
+    harness = sqlite_harness
+    expire_push_before_another_call(harness)
+    monkeypatch.setattr(call_replacement, "compute_nonce_budget", lambda *_: 0)
+    assert bump_lowest_nonce(harness.context, harness.source.fetch_heads()) is None
+    assert len(list_attempts(harness)) == 1
 
 
 def land_push_after_blocks(harness: Harness, blocks: int) -> None:
