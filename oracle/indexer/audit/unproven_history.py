@@ -80,6 +80,8 @@ _FACT_PREFIX = "disputed "
 # The key under which facts about accepted differences are stored. It is not an endpoint's name.
 _ACCEPTED_KEY = "accepted differences"
 _DIGEST_CHARS: Final = 16
+# The blocks of a dispute may count as audited, so a damaged dispute is deleted with all audits.
+_DELETE_AUDITS: Final = "UPDATE coverage SET audited_by = NULL, audited_at = NULL"
 
 
 class DisputedBlock(msgspec.Struct, frozen=True):
@@ -233,18 +235,19 @@ def _load_accepted_digests(uow: UnitOfWork, endpoint: str) -> set[tuple[int, str
 
 
 def _load_stored_disputes(uow: UnitOfWork) -> list[Dispute]:
-    fact_by_name = uow.facts.get_all(CHAIN_FACTS_KEY, 0)
-    try:
-        disputes = [
-            msgspec.json.decode(fact_by_name[name], type=Dispute)
-            for name in fact_by_name
-            if name.startswith(_FACT_PREFIX)
-        ]
-    except msgspec.ValidationError as error:
-        raise InputError(
-            "the database contains a dispute about blocks that an unreleased version stored "
-            f"({error}); index the chain into a new database"
-        ) from error
+    disputes = []
+    for name, content in uow.facts.get_all(CHAIN_FACTS_KEY, 0).items():
+        if not name.startswith(_FACT_PREFIX):
+            continue
+        try:
+            disputes.append(msgspec.json.decode(content, type=Dispute))
+        except msgspec.DecodeError as error:
+            deletion = f"DELETE FROM endpoint_fact WHERE name = '{name}'"  # noqa: S608  only a text
+            raise InputError(
+                f"the dispute {name!r} in the database is damaged or of an unreleased version "
+                f"({error}); to audit all blocks again, stop the daemon and run in the database: "
+                f"{deletion}; {_DELETE_AUDITS}"
+            ) from error
     return sorted(disputes, key=lambda dispute: min(dispute.blocks))
 
 

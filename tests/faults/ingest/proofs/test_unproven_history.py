@@ -262,14 +262,25 @@ def test_daemon_is_ready_only_when_the_required_level_is_reached(
 
 
 @pytest.mark.parametrize("command", [("status",), ("run", "--once")])
-def test_dispute_of_an_unreleased_version_is_an_input_error(
-    unprovable_chain: FakeChain, site: Site, command: tuple[str, ...]
+@pytest.mark.parametrize(
+    "old_dispute",
+    ['{"first": 5, "last": 9, "giver": "a", "auditor": "b", "rows": 2}', '{"giver": "a"'],
+    ids=["of an unreleased version", "cut off"],
+)
+def test_blocks_of_an_unreadable_dispute_are_audited_again_after_the_named_statements(
+    unprovable_chain: FakeChain, site: Site, old_dispute: str, command: tuple[str, ...]
 ):
     assert site.once(0, 1) == (0, "")
-    old_dispute = '{"first": 5, "last": 9, "giver": "a", "auditor": "b", "rows": 2}'
     with site.open_store() as store, store.transaction() as uow:
         uow.facts.set(CHAIN_FACTS_KEY, {"disputed 5": old_dispute}, None)
 
     code, output = site.tell(*command)
 
-    assert (code, output.count("\n"), "an unreleased version stored" in output) == (2, 1, True)
+    assert (code, output.count("\n"), "the dispute 'disputed 5'" in output) == (2, 1, True)
+    statements = output.strip().split("in the database: ")[1].split("; ")
+    with site.open_store() as store, store.transaction() as uow:
+        for statement in statements:
+            uow.facts._connection.exec_driver_sql(statement)
+    assert "UNPROVEN" in site.tell("status")[1]
+    assert site.once(0, 1) == (0, "")
+    assert "UNPROVEN" not in site.tell("status")[1]
