@@ -174,7 +174,8 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
 
     Raises:
         TransientError: no endpoint answers, or the two times differ by more than a day. An embargo
-            is never shortened, so a clock years in the future would end all signing.
+            is never shortened, so a clock years in the future would end all signing. If the chain
+            has halted, nothing can land, and the difference ends with its next blocks.
     """
     contract_status = context.fetch_contract_status()
     account_context = context.account_context
@@ -183,7 +184,8 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
         raise TransientError(
             f"the clock of this machine is at {clock_time}, but the newest block is of "
             f"{block_time}; nothing is signed until they differ by less than a day: correct the "
-            "clock, or use an endpoint that is not behind"
+            "clock, use an endpoint that is not behind, or, if the chain has halted, wait for its "
+            "next blocks"
         )
     started_at = max(block_time, clock_time)
     embargo_end = started_at + context.report_settings.ttl_seconds

@@ -24,6 +24,7 @@ from tests.integration.evm.test_objections import (
     testbed,
 )
 from tests.support.harness import FINALITY, RULES, run_next_step
+from tests.support.txmgr.operator_actions import cancel_intent
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
@@ -133,6 +134,20 @@ def test_posted_objection_in_reorged_block_is_resent(hearing: Hearing):
         ["final"],
         None,
     )
+
+
+def test_posted_objection_ends_if_a_noop_replaces_its_sent_call(hearing: Hearing):
+    """Until it has ended, the node could not post another objection."""
+    harness = hearing.harness
+    post(hearing)
+    work(hearing)
+    (call,) = harness.intents(SUBMIT_OBJECTION)
+    cancel_intent(harness.context, harness.source.fetch_heads(), call.id)
+    send_posted_objections(hearing)
+    assert (hearing.listed(), harness.states(SUBMIT_OBJECTION)) == ([], ["cancelled"])
+    ended_objection = get_only_posted(hearing)
+    assert ended_objection.ended_at is not None
+    assert ended_objection.ended_reason == f"noop of nonce {call.nonce}"
 
 
 @pytest.mark.parametrize("is_planned", [False, True])

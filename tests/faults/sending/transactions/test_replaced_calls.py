@@ -1,11 +1,17 @@
 """Another call replaces a pending one: at most one lands, and the database shows which."""
 
+from dataclasses import replace
+
 import pytest
 
 from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import NOOP, PUSH, AttemptReason
+from oracle.signing.signer import Fees
+from oracle.store.outbox.records import NOOP, PUSH, AttemptReason, CallRequest, IntentState
+from oracle.txmgr.broadcaster import broadcast_unsent_attempts
+from oracle.txmgr.signing_queue import sign_call
 from tests.support.harness import FINALITY, SETTINGS, Harness, run_next_step
+from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.in_flight import (
     GWEI,
     get_only_intent,
@@ -37,6 +43,42 @@ def test_expired_push_passes_its_nonce_to_the_next_push(harness: Harness):
     assert len(list_slots(harness)) == 1
     assert ("missed", f"replacement of nonce {dead.nonce}") in harness.reports()
     assert ("landed", None) in harness.reports()
+
+
+def test_freed_nonce_below_a_sent_call_is_assigned_to_the_next_call(sqlite_harness: Harness):
+    """Until the nonce is used, no transaction with a higher nonce can be mined."""
+    harness = sqlite_harness
+    context = harness.context
+    account, fees = context.account, Fees(10 * GWEI, GWEI)
+    with context.write_transaction() as uow:
+        intents = []
+        for name in ("cancelled", "sent"):
+            request = CallRequest(account, account.address, NOOP, name, "0x")
+            intent = uow.outbox.intents.get(uow.outbox.intents.add(request, context.stamp) or 0)
+            assert intent is not None
+            uow.outbox.intents.mark_ready(intent, 21_000, 210_000 * GWEI, context.stamp)
+            ready_intent = replace(intent, state=IntentState.READY)
+            nonce = uow.outbox.accounts.allocate_nonce(account)
+            uow.outbox.slots.assign_nonce(ready_intent, nonce, 1, context.stamp)
+            intents.append(uow.outbox.intents.get(intent.id))
+    cancelled_intent, sent_intent = intents
+    assert cancelled_intent is not None
+    assert sent_intent is not None
+    signed_call = sign_call(context, sent_intent, sent_intent.nonce or 0, fees)
+    (_, sent_slot) = list_slots(harness)
+    with context.write_transaction() as uow:
+        uow.outbox.slots.store_attempt(sent_slot, signed_call, AttemptReason.FIRST, context.stamp)
+    broadcast_unsent_attempts(context, harness.source.fetch_heads())
+    with context.write_transaction() as uow:
+        uow.outbox.intents.cancel(cancelled_intent, "cancelled by an operator", context.stamp)
+    harness.restart()
+    harness.index()
+    send_background_call(harness, "next")
+    harness.mine()
+    harness.tick()
+
+    assert harness.states() == ["cancelled", "mined", "mined"]
+    assert harness.intents()[2].nonce == cancelled_intent.nonce
 
 
 def test_next_push_gets_a_new_nonce_if_the_expired_one_is_mined(
