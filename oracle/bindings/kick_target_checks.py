@@ -178,8 +178,8 @@ def find_staking_admin_mismatch(
 ) -> str | None:
     """Return the result of a probe if the adapter does not administer NodeStaking.
 
-    Otherwise, the result is None. The result is a revert message, or says that the call does not
-    revert.
+    It is a revert message, or states that the call does not revert. If the adapter administers
+    NodeStaking, the result is None.
     """
     revert_reason = _fetch_revert_reason(
         rpc_caller, adapter, staking, encode_call_with_addresses("unstake(address)", ZERO_ADDRESS)

@@ -1,4 +1,4 @@
-"""The `kickout` commands, which list kickouts and repeat the daemon's actions manually."""
+"""The `kickout` commands, which list kickouts and perform the daemon's actions manually."""
 
 import csv
 import sys

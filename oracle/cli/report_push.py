@@ -237,7 +237,7 @@ def _raise_push_obstacle(contexts: ReporterContexts, heads: Heads) -> NoReturn:
 def _find_due_report_hold(
     reporter: Reporter, uow: UnitOfWork, due_headers: Sequence[ReportHeader]
 ) -> ReportHold | None:
-    """Return the newest hold on a due report that this daemon would sign."""
+    """Return the newest hold on a due report that this daemon would sign, or None."""
     if not reporter.account.has_signer:
         return None
     periods = {header.period for header in due_headers}

@@ -1,4 +1,4 @@
-"""Plans and sends a single call, for commands that repeat the daemon's actions manually."""
+"""Plans and sends a single call, for commands that perform the daemon's actions manually."""
 
 import tempfile
 from collections.abc import Callable, Iterator

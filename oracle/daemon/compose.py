@@ -93,6 +93,8 @@ def serialize_configured_rules(config: Config, reader: EventReader) -> str:
 def open_index(records: Records) -> Iterator[Index]:
     """Build the chain source and the event folder for an open database.
 
+    No endpoint is contacted.
+
     Raises:
         InputError: the reader cannot be opened (see `open_reader`), or an endpoint's address is
             invalid.

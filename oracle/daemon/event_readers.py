@@ -10,6 +10,8 @@ from oracle.domain.events.network_events import NodeJoined, NodeUpdated
 def open_reader(config: Config) -> EventReader:
     """Create the reader that turns logs and feed rows into events.
 
+    No endpoint is contacted.
+
     Raises:
         InputError: the profile of `[network]` cannot be read, or a contract in the profile has no
             address.

@@ -41,7 +41,7 @@ class IndexJob:
     _is_switch_checked: bool = False
 
     def run_tick(self) -> TickFacts:
-        """Reread older blocks, index the next window of blocks, or rewind after a fork."""
+        """Repair or reread older blocks, index the next window, or rewind after a fork."""
         index = self.index
         with index.store.read_transaction() as uow:
             is_halted = uow.halts.find_halt_reason() is not None

@@ -228,9 +228,10 @@ class DrawHook(BlockHook):
 
 
 def bind_or_check_dispatch_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
-    """Store the dispatch settings, or check that the stored draws used the same settings.
+    """Store the dispatch settings, or check that the folded blocks were drawn with them.
 
-    If no such block is folded yet, store the settings for the coming draws.
+    The blocks from `start_block` on are checked. If none of them is folded yet, the settings are
+    stored for the coming draws.
 
     Raises:
         InputError: blocks from `start_block` on were folded without draws, or with other settings.

@@ -256,7 +256,7 @@ def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) 
 
 
 def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None:
-    """Return the index of the last timeout that lowered the node's reliability."""
+    """Return the index of the last timeout that lowered the node's reliability, or None."""
     return next(
         (
             index

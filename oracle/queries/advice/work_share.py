@@ -107,7 +107,7 @@ class WorkShare(ApiModel):
 def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare | None:
     """Return a node's expected and actual share of the recent draws.
 
-    The result is None if the network's draws have no weights, or if there were no draws.
+    The result is None if the network's draws do not use a `Weighting`, or if there were none.
     """
     weighting = find_draw_weighting(record.rules, snapshot.source.dispatch)
     recent_draws = snapshot.get_recent_draws()

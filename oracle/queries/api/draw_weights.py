@@ -55,7 +55,7 @@ class DrawWeights(NamedTuple):
 
 
 def find_draw_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
-    """Return the weighting of the dispatcher's draws, or None if its draws use no weights.
+    """Return the weighting of the dispatcher's draws, or None if they have no such weights.
 
     Without a dispatcher, the weighting of the rules' scoring system is returned.
     """

@@ -81,7 +81,7 @@ class CandidateIndex:
         self._columns.update_weights(time, largest_stake)
 
     def list_available(self, reserved: AbstractSet[Address]) -> CandidateList | None:
-        """Return all candidates that are not reserved, or None if all are."""
+        """Return the available candidates that are not reserved, or None if there are none."""
         offered_flags = self._columns.offered.copy()
         indexes = [bisect_left(self._addresses, address) for address in reserved]
         reserved_indexes = [
@@ -213,7 +213,11 @@ class CandidatePool:
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
-        """Return the available nodes with all models, or all others if none has them."""
+        """Return the available nodes with all models, or else those that lack some.
+
+        Nodes that lack models are returned only if `weighting.fallback` is set. The result is None
+        if there are no such nodes.
+        """
         if self.rules.legacy is not None:
             return self._compute_available_candidates(task, time, reserved)
         if self._max_stake is None:

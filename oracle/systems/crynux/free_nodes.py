@@ -1,4 +1,4 @@
-"""Tracks the free nodes from block to block, and finds those that fit a requirement.
+"""Tracks the free nodes from block to block, and checks whether any of them fits.
 
 The cost of a block grows with the number of changed nodes times the number of different
 requirements of waiting tasks.

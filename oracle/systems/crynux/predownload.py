@@ -179,9 +179,9 @@ class _RequestBudget:
     def reserve_requests(
         self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
     ) -> tuple[Address, ...]:
-        """Reserve download requests for the first of these nodes.
+        """Reserve download requests for the first of these nodes that can be requested.
 
-        At most `max_nodes` nodes get one.
+        At most `max_nodes` nodes get one, and not more than the remaining requests of the day.
         """
         eligible_addresses = [
             node.address for node in ranked_nodes if self._can_request_download(node, model)
