@@ -97,8 +97,8 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "BadReason": RefusalAction.HOLD,
     "BadRun": RefusalAction.HOLD,
     "LaneTooHigh": RefusalAction.HOLD,
-    # The network's contract removes a kicked node from the network only if its own oracle calls
-    # it.
+    # The network's contract removes a kicked node only if the call comes from the network's own
+    # oracle.
     "NotOracle": RefusalAction.HOLD,
 }
 

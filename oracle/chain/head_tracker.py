@@ -43,8 +43,8 @@ _SHORT_POLL_SECONDS = 0.1
 # For a shorter block time, no wait is estimated, because polling would always be at short
 # intervals.
 _MIN_EXPECTED_BLOCK_SECONDS = 0.75
-# A head is not checked if it is at most this many blocks above the newest known block. An index
-# this far behind still counts as synced (`txmgr.context.BLOCKS_UNDER_HEAD`).
+# A head that is at most this many blocks above the newest known block is not checked. An index
+# that is this far behind still counts as synced (`txmgr.context.BLOCKS_UNDER_HEAD`).
 MAX_UNCHECKED_BLOCKS = 2
 # An endpoint confirms its head if it returns a block at one of this many heights above the other
 # witness's head.
@@ -304,11 +304,11 @@ class HeadClaims:
         self._endpoints = endpoints
         self._witnesses = witnesses
         self._clock = clock
-        # For each endpoint whose head could not be read since the last block was read: the seconds
-        # for which this has lasted, and the time of the last failure.
+        # For each endpoint whose head has been unreadable since the last block was read: the
+        # duration in seconds, and the time of the last failure.
         self._failures: dict[str, tuple[float, float]] = {}
-        # The highest block that was read, and the highest that two witnesses have reached. The
-        # second number may be invented by both witnesses.
+        # The highest block that was read, and the highest block that two witnesses claim to have.
+        # Both witnesses may have invented the latter.
         self._read_number = -1
         self._confirmed_number = -1
 

@@ -53,8 +53,8 @@ class WitnessFetcher:
         # all.
         self._backoff_until: dict[str, float] = {}
         # For each endpoint name, the time until which routine comparisons skip a slow endpoint. It
-        # is later than the end of the backoff, so that confirmations query the endpoint again
-        # first.
+        # is later than the end of the backoff, so confirmations are the first to query the
+        # endpoint again.
         self._slow_until: dict[str, float] = {}
         # True if slow endpoints are always queried, because they delay no other work.
         self.is_patient = False

@@ -22,7 +22,7 @@ _SHORT_BITS = 11
 @cache
 def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     """Return exp(-2^k/tau) for k from 0 to 20, in units of 2^-128 and rounded down."""
-    # The function has a context of its own, because the current context may round differently.
+    # This function uses its own context, because the current context may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     decay_factors = []
     for bit in range(DECAY_BITS):

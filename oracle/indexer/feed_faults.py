@@ -19,7 +19,7 @@ LATE, CHANGED, VANISHED = "late_row", "changed_row", "vanished_row"
 WENT_BACK, GAP = "went_back", "gap_by_retention"
 # A row of a known kind cannot be decoded. It is stored but does not affect the state.
 BAD_ROW = "bad_row"
-# The two feeds have different rows with the same id, or one of them lacks a row.
+# The two feeds have different rows with the same id, or a row is missing from one of them.
 DISAGREE = "disagree"
 
 STOPPING_KINDS = frozenset({WENT_BACK, GAP})
@@ -27,7 +27,7 @@ STOPPING_KINDS = frozenset({WENT_BACK, GAP})
 # prevent publishing.
 HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 
-# From 2026-08-06 to 2026-08-11 the relay reported every abort reason above 4 as reason 1
+# From 2026-08-06 to 2026-08-11, the relay reported every abort reason above 4 as reason 1
 # (timeout).
 _ABORT_REASONS = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in range(5, 11)))
 

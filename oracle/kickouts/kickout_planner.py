@@ -46,7 +46,7 @@ from oracle.txmgr.client.refusal import RefusalAction
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.deferral import find_held_subjects
 
-# Calls with lower numbers are sent first. Report pushes therefore precede kickout calls.
+# Calls with lower numbers are sent first, so report pushes precede kickout calls.
 PRIORITY = 200
 # Maximum number of calls that are planned per step. It is low, because a new round invalidates
 # calls that have not been sent.

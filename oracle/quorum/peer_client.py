@@ -17,8 +17,8 @@ from oracle.telemetry import quorum_metrics
 # Maximum size of a response. It is generous, because eight statements take about five kilobytes.
 _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
-# A response that took t seconds is followed by a pause of t times this factor, but no longer than
-# the maximum. During the pause, the peer is not queried.
+# After a response that took t seconds, the peer is not queried for t times this factor, but no
+# longer than the maximum.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
 # A settled round is fetched twice more. These are the waits, in fetch intervals.
 _RETRY_INTERVALS = (10, 30)

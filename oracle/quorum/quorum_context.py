@@ -33,11 +33,11 @@ class MissingSignatures:
     signer_reason: str | None = None
     evidence_reason: str | None = None
     status_reason: str | None = None
-    # Number of the newest block, this machine's time, and time of the indexed block, at which the
-    # contract's state first contradicted the indexed events.
+    # When the contract's state first contradicted the indexed events: the number of the newest
+    # block, this machine's time, and the time of the indexed block.
     _first_contradiction: tuple[int, int, int] | None = field(default=None, repr=False)
-    # Digest of the statement that is waiting for signatures, and chain time since which it has
-    # been waiting.
+    # Digest of the statement that is waiting for signatures, and the chain time at which the wait
+    # began.
     _waiting_statement: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property

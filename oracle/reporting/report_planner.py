@@ -111,7 +111,7 @@ def plan_push(
         )
     if has_no_work:
         context.quorum.missing.clear()
-        # The key is requested again only for the next report.
+        # The key is not requested again before the next report.
         context.quorum.missing.refusal_reason = None
     step_result = (
         (

@@ -148,7 +148,7 @@ class PoolView:
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        # Number of the configured witnesses that must agree on an irreversible decision.
+        # Number of configured witnesses that must agree on an irreversible decision.
         self.quorum = quorum
 
     @property

@@ -28,7 +28,7 @@ T = TypeVar("T")
 VIEW_TIMEOUT_SECONDS = 10.0
 # An endpoint is slow if another endpoint would answer the same request this many seconds sooner.
 _SLOW_THRESHOLD_SECONDS = 2.0
-# Seconds after a failure at which a circuit breaker permits a trial if there is no other endpoint.
+# After a failure, seconds until a circuit breaker permits a trial if there is no other endpoint.
 _MIN_BREAKER_WAIT_SECONDS = 3.0
 # Maximum pause that an endpoint can request while no endpoint is usable. A Retry-After of an hour
 # may be sent by mistake, or to all clients of a provider. Without this limit, it would stop the

@@ -22,8 +22,8 @@ AnyResponse = TypeVar("AnyResponse", "JsonRpcResponse[Any]", "_RawJsonRpcRespons
 
 # HTTP status "Too Many Requests". Some endpoints also use it as a JSON-RPC code.
 _TOO_MANY_REQUESTS = 429
-# Maximum number of bytes that are read of a body that is not JSON-RPC, and maximum number of
-# characters that are shown of it.
+# Of a body that is not JSON-RPC, at most this many bytes are read, and at most this many
+# characters are shown.
 _MAX_EXCERPT_BYTES, _MAX_EXCERPT_CHARACTERS = 2_000, 120
 _HTML_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _JSON_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _MAX_MESSAGE_LENGTH = 200
-# Maximum wait. A longer Retry-After is cut to it.
+# Maximum wait. A longer Retry-After is capped.
 _MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
@@ -64,7 +64,7 @@ _OUT_OF_GAS_PATTERN = re.compile(
 # code for something else.
 _RATE_LIMIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _NOT_RATE_LIMIT_PATTERN = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
-# Nethermind and OpenEthereum put this text before the output of a revert.
+# Nethermind and OpenEthereum put this string before the output of a revert.
 _REVERT_OUTPUT_PREFIX = "Reverted "
 
 

@@ -42,12 +42,12 @@ _CHUNK_BYTES = 64 * 1024
 # Minimum average rate of a body that takes longer than the timeout for its first byte. Without it,
 # a server could block the caller for a long time by sending a byte now and then.
 _MIN_BYTES_PER_SECOND = 64 * 1024
-# The pauses in a response may add up to these seconds, plus the time that the received bytes take
+# A response may pause for this many seconds in total, plus the time that the received bytes take
 # at this rate.
 _MAX_PAUSE_SECONDS = 5.0
 _MIN_PAUSED_BYTES_PER_SECOND = 4 * 1024
-# Interval at which the server's time is read, and maximum duration of a response from which it is
-# read.
+# Interval at which the server's time is read. A response that takes longer than the maximum is not
+# used for this.
 _SERVER_TIME_SECONDS = 10.0
 _MAX_SERVER_TIME_AGE_SECONDS = 5.0
 # Time at which the response to this thread's request must be complete (`time.monotonic`). It is a
@@ -245,8 +245,7 @@ def _find_connection_failure_reason(error: BaseException) -> str | None:
     return None
 
 
-# Maximum number of causes that are searched, because the library wraps the system's error in
-# others.
+# Maximum number of causes to search, because the library wraps the system's error in others.
 _MAX_CAUSES = 20
 _UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 
@@ -288,7 +287,8 @@ def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: f
     Raises:
         requests.ReadTimeout: the body is not complete in time.
     """
-    # Joining a list of chunks would use new memory for every chunk. This takes a third longer.
+    # A `BytesIO` is used, because joining a list of chunks allocates new memory for every chunk,
+    # which takes a third longer.
     body = BytesIO()
     total_length = 0
     while total_length <= max_bytes and (

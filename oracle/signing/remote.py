@@ -33,7 +33,7 @@ from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 # Maximum size of a response, which is far more than the hex of a signed transaction.
 _MAX_RESPONSE_BYTES = 1 << 20
-# Maximum length of a signer's error message. Longer messages are cut.
+# Maximum length of a signer's error message. Longer messages are truncated.
 _MAX_ERROR_LENGTH = 200
 
 

@@ -9,8 +9,7 @@ from oracle.store.tables.chain_tables import bookmark
 UNDO_FLOOR = "undo_floor"
 # Version of qos-oracle whose daemon last started on this database.
 PROGRAM_VERSION = "program_version"
-# Mark of a database that was restored from a backup. It is set until a reporter has started on the
-# database.
+# Marks a database that was restored from a backup, until a reporter has started on it.
 RESTORED = "restored_from_backup"
 # Number of times that projections were rolled back or rebuilt. Readers drop cached rows when it
 # has changed.

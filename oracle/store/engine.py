@@ -16,12 +16,12 @@ from oracle.errors import InputError
 
 # Seconds that a writer waits for another writer before it raises TransientError.
 BUSY_SECONDS = 5.0
-# Key of the advisory lock with which writers on PostgreSQL exclude each other. Its value is
+# Key of the advisory lock by which writers on PostgreSQL exclude each other. Its value is
 # arbitrary. On SQLite, writers lock the file.
 WRITER_LOCK = 0x716F73
 # Channel on which PostgreSQL notifies readers of every committed write transaction.
 COMMIT_CHANNEL = "qos_oracle_commit"
-# Seconds after which a writer that is idle in its transaction is terminated. The lease lasts as
+# A writer that is idle in a transaction for this many seconds is terminated. The lease is equally
 # long, so such a writer has lost it anyway.
 STALLED_SECONDS = 30
 # Size of SQLite's page cache per connection. A larger cache was not faster even with thousands of

@@ -16,7 +16,7 @@ from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
 
-# Numbers of the last mined transactions, and of the newest blocks, on which the estimate is based.
+# The estimate is based on this many of the last mined transactions and of the newest blocks.
 _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
 # Minimum of the estimate, because a transaction is rarely mined in the very next block.
 _MIN_BLOCKS = 2

@@ -35,8 +35,8 @@ from oracle.txmgr.unconfirmed import (
 _URGENT_BLOCKS = 2
 # Number of blocks after which gas is estimated again, because the state has changed since.
 _REESTIMATE_BLOCKS = 10
-# Errors with which the pools refused the newest attempt because of its fee or gas limit. In these
-# cases, waiting is pointless.
+# Errors by which the pools refused the newest attempt because of its fee or gas limit. Waiting
+# does not help in these cases.
 _REFUSED = UNDERPRICED | {SendOutcome.INTRINSIC.value}
 
 

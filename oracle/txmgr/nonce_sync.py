@@ -24,7 +24,7 @@ from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
-# Maximum number of missing nonces that an error message names. It counts the others.
+# An error message names at most this many missing nonces and only counts the rest.
 _MAX_NAMED = 5
 # Parts of the stored reason of a pause. The first part marks a nonce conflict. The second part
 # precedes the reason of the pause that the conflict replaced.

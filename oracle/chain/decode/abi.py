@@ -17,7 +17,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-# The number of characters of a selector: `0x` and the first four bytes of a call's input.
+# The length of a selector: `0x` and the first four bytes of a call's input in hex.
 SELECTOR_DIGITS = 10
 
 

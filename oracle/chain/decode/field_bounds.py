@@ -157,8 +157,8 @@ def _reject_all_types(_typed_value: TypedValue) -> None:
     return None
 
 
-# The function returns the getter for a contract argument, or None if the argument's type does not
-# fit the field. The text describes the expected type.
+# Returns the getter for a contract argument, or None if the argument's type does not fit the
+# field. The string describes the expected type.
 _FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {

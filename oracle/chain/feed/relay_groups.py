@@ -29,8 +29,8 @@ _PAIR_SIZE = 2
 _ERROR_STATUS = 3
 _ANSWERED_STATUSES = (3, 4)
 _NODE_EXIT_KINDS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
-# Between GPUs, text results of one prompt are identical, but the perceptual hashes of its images
-# differ by a few bits. Images count as different from `_MIN_DIFFERENT_BITS` bits on.
+# For one prompt, different GPUs produce identical text, but the perceptual hashes of their images
+# differ by a few bits. Images count as different if at least `_MIN_DIFFERENT_BITS` bits differ.
 _IMAGE_HASH_BYTES = 8
 _MIN_DIFFERENT_BITS = 5
 

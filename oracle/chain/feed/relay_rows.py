@@ -32,7 +32,7 @@ from oracle.domain.events.network_events import (
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
-# This text is part of the rules id. Increment its number if the same rows decode into different
+# This string is part of the rules id. Increment its number if the same rows decode into different
 # events.
 DECODER_IDENTITY = "crynux-relay 2"
 

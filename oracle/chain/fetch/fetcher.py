@@ -208,8 +208,8 @@ class WindowFetcher:
             else MAX_LINKED_BLOCKS
         )
         first_block = request.blocks.first
-        # The range is limited again, because the need for all headers may not have been known when
-        # the size of the range was chosen.
+        # Limit the range again. When its size was chosen, it may have been unknown that all
+        # headers are needed.
         chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
         last_block = chain[-1].block
         # The headers prove that the other heights have no block, so logs are only requested from

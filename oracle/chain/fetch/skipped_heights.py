@@ -22,7 +22,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # The search visits this many heights one by one, then its steps grow exponentially.
 _MAX_SINGLE_STEPS = 16
-# Maximum number of rounds. A real chain needs one or two; the limit stops endpoints that make up
+# Maximum number of rounds. A real chain needs one or two; the limit stops endpoints that invent
 # blocks.
 _MAX_ROUNDS = 64
 

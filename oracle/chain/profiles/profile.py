@@ -17,7 +17,7 @@ AMOUNT = "@value"
 # Stands for an absent value in a profile's enums.
 ABSENT = "absent"
 
-# A literal in a profile: a number, boolean or text.
+# A literal in a profile: a number, boolean or string.
 Literal = bool | int | str
 
 

@@ -87,7 +87,7 @@ MIN_WORKER_BLOCKS = 2_000
 _REQUEST_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
-# Finished windows are joined up to this many logs, because each commit is expensive.
+# Finished windows are merged until they contain this many logs, because each commit is expensive.
 _MAX_JOINED_LOGS = 12_000
 
 WindowFetch = Callable[[BlockRange], BlockWindow]
@@ -109,7 +109,7 @@ class SegmentQueue:
         self._depth = depth
         self.workers: SegmentWorkers | None = None
         self._pending_ranges: deque[PendingRange] = deque()
-        # The last block of the window that was returned last, and the range after it if that range
+        # The last block of the most recently returned window, and the range after it if that range
         # failed.
         self._last_returned = -1
         self._failed_range: BlockRange | None = None

@@ -35,7 +35,7 @@ class SegmentStage:
     folder: Path
     plan: bytes
     max_bytes: int = _MAX_BYTES
-    # The last block of each range and its file size, by first block.
+    # For each range, keyed by its first block: the last block and the file size.
     _last_and_size_by_first: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

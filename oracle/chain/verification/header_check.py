@@ -135,8 +135,8 @@ def are_logs_complete(
     return log_position == len(logs)
 
 
-# A function that fetches a block's logs from another endpoint than the named one, or returns None
-# if there is no other.
+# Fetches a block's logs from any endpoint except the named one. Returns None if there is no other
+# endpoint.
 OtherLogFetch = Callable[[str, FullHeader], list[Log] | None]
 
 

@@ -16,8 +16,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# Number of times that each log content occurs. A log content consists of the fields that the
-# receipts root commits to.
+# Number of occurrences of each log content (the log fields that the receipts root commits to).
 LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
 # A function that fetches one block from an endpoint, and returns whether it was fully proven.
 ProvabilityCheck = Callable[[Endpoint, int], bool]

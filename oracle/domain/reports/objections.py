@@ -18,7 +18,7 @@ from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.scoring.rules import Rules
 
-# Maximum length of the text in bytes. The contract rejects longer text
+# Maximum length of the text in bytes. The contract rejects longer texts
 # (contracts/roots/Objections.sol).
 MAX_WORDS_BYTES = 280
 # An incident supports an objection if at least one in this many scores was given during it.

@@ -57,7 +57,8 @@ class RulesChange:
         return RulesState.READY if is_ready else RulesState.SCHEDULED
 
 
-# The changes are in order, oldest first. An announced change stays where it was announced.
+# Changes are ordered from oldest to newest. An announced change keeps the position of its
+# announcement.
 RulesChanges = tuple[RulesChange, ...]
 
 

@@ -17,7 +17,7 @@ from oracle.domain.scoring.rules import Rules
 class ReliabilityCause(StrEnum):
     JOINED = "joined"
     TIMED_OUT = "timed_out"
-    # A timeout without effect, because the time limit of the task was not credible.
+    # A timeout that has no effect, because the task's time limit was not credible.
     TIMEOUT_VOID = "timeout_void"
     SUCCEEDED = "succeeded"
     REFUNDED = "refunded"
@@ -36,7 +36,7 @@ class CauseInfo(NamedTuple):
     description: str
     # A singular noun for counts and for the chart's legend.
     noun: str = ""
-    # The rule by whose value reliability (H) is multiplied.
+    # The rule whose value H (reliability) is multiplied by.
     factor_rule: str | None = None
     # Names of two rules, or None. If the first rule is set, it replaces `factor_rule` while H is
     # at least the value of the second.

@@ -29,7 +29,7 @@ class RuleBounds:
 
     accepts: Callable[[Any], bool]
     error_message: str
-    # The valid values of a rule that is a text.
+    # The valid values of a string rule.
     choices: tuple[str, ...] = ()
 
 
@@ -70,7 +70,7 @@ class RuleInfo:
     # project). None if the field is not a rule.
     meaning: str | None
     bounds: RuleBounds | None = None
-    # A text that names the replacement if legacy rules ignore this rule, or None.
+    # A string that names the replacement if legacy rules ignore this rule, or None.
     idle: str | None = None
     # True if the default is left out of the JSON, so that rule sets older than this rule keep
     # their hash.

@@ -36,7 +36,7 @@ from oracle.domain.scoring.rule_fields import (
 # Each score in a pool is stored as one byte.
 _LARGEST_SCORE = 255
 
-# Each text explains why legacy rules ignore a rule and names the replacement.
+# Each string explains why legacy rules ignore a rule and names the replacement.
 _NO_POOL = "legacy keeps no pool; legacy.window_seconds decides which scores count"
 _NO_GROUP = "in legacy three nodes share each task, and every answer gets a rank"
 _NO_RELIABILITY = "legacy has no reliability and excludes no node"
@@ -358,7 +358,7 @@ def _is_omitted_if_default(rule_field: Field[Any]) -> bool:
     return info is not None and info.omit_default
 
 
-# The rules that legacy rules ignore, and a text that names the replacement of each.
+# The rules that legacy rules ignore, and a string that names the replacement of each.
 RULES_IGNORED_BY_LEGACY: Mapping[str, str] = MappingProxyType({
     name: info.idle
     for name, (_, info) in get_declared_rules(Rules).items()

@@ -96,7 +96,7 @@ class Auditor:
     _pending: tuple[AuditTarget, Future[BlockWindow]] | None = None
     _tick_count: int = 0
     _last_sampled_final: int = -1
-    # Audited targets that an endpoint in backoff has not been compared with, the oldest first.
+    # Audited targets that still have to be compared with an endpoint in backoff, oldest first.
     postponed_targets: deque[AuditTarget] = field(
         default_factory=lambda: deque(maxlen=_MAX_POSTPONED_TARGETS)
     )
@@ -419,7 +419,7 @@ def _dispute_unproven_blocks(
             f"{window.endpoint} has another hash of one of the blocks {window.range.first} to "
             f"{window.range.last}, but it is not final there; the blocks are audited later"
         )
-        # Another endpoint, if there is one, is requested next.
+        # The next request goes to a different endpoint, if there is one.
         context.chain.report_wrong_logs(window.endpoint, reason)
         raise TransientError(reason)
     if not compared_audit.has_difference:

@@ -108,8 +108,8 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     if uow.coverage.get_current_scope() is None:
-        # No scope is stored yet. The blocks count as read for the current scope, which the next
-        # window stores.
+        # No scope is stored yet. These blocks count as read for the current scope, which is stored
+        # with the next window.
         return None
     gaps = uow.coverage.list_gaps(scope.id, identity.start_block, cursor.number)
     if not gaps:

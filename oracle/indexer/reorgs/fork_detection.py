@@ -27,8 +27,8 @@ NO_BLOCK = Hash("no block")
 # The minimum, the maximum and the default of the estimated block time, in seconds.
 _MIN_BLOCK_SECONDS, _MAX_BLOCK_SECONDS, _DEFAULT_BLOCK_SECONDS = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
-# A dispute between endpoints is reported after this many seconds. The differences while a reorg
-# spreads are shorter.
+# A dispute between endpoints is reported after this many seconds. Differences that occur while a
+# reorg spreads do not last this long.
 MAX_DISPUTE_SECONDS = 30.0
 
 

@@ -38,7 +38,7 @@ _MAX_BACKOFF_SECONDS = 60.0
 # Seconds for which an endpoint must be healthy before it is preferred again
 # (docs/explanation/endpoints.md#status).
 HEALTHY_SECONDS = 60.0
-# Maximum seconds for which other endpoints are preferred to an endpoint that was repeatedly slow.
+# Maximum seconds for which other endpoints are preferred to one that was repeatedly slow.
 _MAX_SLOW_SECONDS = 480.0
 # Interval between recovery checks. It doubles after each check, up to the maximum.
 _INITIAL_RECHECK_SECONDS = 10.0
@@ -274,12 +274,11 @@ class EndpointStatus:
         self.degraded_until = 0.0
 
 
-# Seconds for which an endpoint's progress is not requested again, because a tick checks it many
-# times. The next tick notices if the endpoint has stopped, or if another node has taken over its
-# address.
+# Seconds for which an endpoint's progress is cached, because a tick checks it many times. The next
+# tick notices if the endpoint has stopped, or if another node has taken over its address.
 _TICK_SECONDS = 1.0
-# Number of consecutive outvoted simulations from which an endpoint is wrong. An endpoint that is
-# merely one block behind may be outvoted once.
+# An endpoint is considered wrong after this many consecutive outvoted simulations. An endpoint
+# that is merely one block behind may be outvoted once.
 _MAX_OUTVOTED_SIMULATIONS = 3
 # Seconds for which stored facts are valid. This is longer than the hour between two probes.
 _FACT_SECONDS = 2 * HOUR

@@ -25,7 +25,7 @@ class EndpointList:
             raise NoEndpointError("[chain] endpoints: none is configured; name at least one")
         self._clock = clock
         self._endpoints = tuple(endpoints)
-        # The reason for which an endpoint was proven wrong, by the endpoint's name.
+        # For each endpoint name, the reason why the endpoint was proven wrong.
         self._proven_wrong: dict[str, str] = {}
         seen_names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):

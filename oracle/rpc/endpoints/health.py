@@ -34,7 +34,7 @@ _MAX_RETRIES_BY_KIND = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# Each failure costs a unit of this budget, and each response restores a unit. Requests are retried
+# Each failure takes one unit from this budget, and each response returns one. Requests are retried
 # while more than half of the budget is left.
 _RETRY_BUDGET = 10
 # Maximum duration of a failed request that is retried.
@@ -87,7 +87,7 @@ _MAX_FAILURE_SHARE = 0.3
 # failed trial, up to the maximum.
 INITIAL_BREAKER_WAIT_SECONDS = 10.0
 MAX_BREAKER_WAIT_SECONDS = 300.0
-# Seconds after which another trial request may be sent if the previous one has had no outcome.
+# If a trial request has no outcome after this many seconds, another one may be sent.
 _TRIAL_SECONDS = 60.0
 
 
@@ -194,7 +194,7 @@ _UNSUPPORTED_SECONDS = 3600.0
 _BREAKING_KINDS = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
 # Maximum wait for an endpoint's rate limit to permit a request if there is no other endpoint.
 MAX_WAIT_IN_PLACE_SECONDS = 2.0
-# Errors of these kinds are retried only if there is no other endpoint.
+# Errors of these kinds are retried only if there is no alternative endpoint.
 _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 

@@ -17,9 +17,9 @@ TARGET_LOGS = 6_000
 # Size of the first window. It is small, because the density of logs is unknown and may be high.
 INITIAL_BLOCKS = 100
 MAX_BLOCKS = 100_000
-# Maximum size of a window whose headers are all read in a single batch.
+# Maximum size of a window for which all headers are read in a single batch.
 MAX_BLOCKS_WITH_HEADERS = 100
-# Maximum size of a window of history whose headers are all read, in a few batches.
+# Maximum size of a window of history for which all headers are read, in a few batches.
 MAX_LINKED_BLOCKS = 500
 # Approximate number of blocks without logs whose headers are checked in a window of history.
 SAMPLED_HEADERS = 16
@@ -117,8 +117,8 @@ _MAX_TRIES = 3
 # Number of responses that are compared. Older responses are not, because a provider may lower its
 # limit.
 _RECENT_RESPONSES = 32
-# In one of this many windows of history, the logs of some blocks are requested by hash, too, as a
-# check.
+# In one out of this many windows of history, the logs of some blocks are also requested by hash as
+# a check.
 _SAMPLE_INTERVAL = 8
 
 

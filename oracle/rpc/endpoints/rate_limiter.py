@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from secrets import SystemRandom
 from threading import Lock
 
-# Seconds to wait if the endpoint states no time. They double with every further refusal, up to the
+# Seconds to wait if the endpoint states no time. They double with each further refusal, up to the
 # maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# Maximum wait. A longer Retry-After is cut to it, because signed statements expire.
+# Maximum wait. A longer Retry-After is capped, because signed statements expire.
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_DOUBLINGS = 10
 
@@ -73,8 +73,8 @@ _GROWTH_PER_SECOND = 0.5
 _MIN_RATE = 0.5
 # Rate above which no limit applies.
 _MAX_RATE = 500.0
-# Minimum of the rate, as a share of the recent peak of calls per second. Some endpoints, such as a
-# busy node, refuse at any rate, and slower requests would not help.
+# Minimum rate, as a share of the recent peak of calls per second. Some endpoints, such as a busy
+# node, refuse requests at any rate, so slowing down further would not help.
 _MIN_SHARE_OF_PEAK = 0.5
 _PEAK_WINDOW_SECONDS = 60.0
 # Period over which calls are counted to measure their rate.

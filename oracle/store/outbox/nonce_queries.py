@@ -18,7 +18,7 @@ from oracle.store.outbox.row_mapping import decode_attempt_row, decode_slot_row
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _UNFINISHED_STATES = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
-# A time in Unix seconds that is later than any clock.
+# A Unix time in seconds that no clock reaches.
 _MAX_TIME = 2**62
 _HASH_BYTES = 32
 _OPEN_STATES = (NonceState.OPEN.value, NonceState.LIVE.value)

@@ -63,7 +63,7 @@ PartialIndex(
     where="canonical",
 )
 
-# Raw calls of watched functions. Only profiles that read calls have them.
+# Raw calls of watched functions. The table is empty unless the profile reads calls.
 call = Table(
     "call",
     metadata,

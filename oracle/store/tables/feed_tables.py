@@ -81,7 +81,8 @@ feed_fault = Table(
     sqlite_with_rowid=False,
 )
 
-# Times of rows that another reader has exported. With them, both readers produce the same reports.
+# Row times that another reader has exported. With these times, both readers produce the same
+# reports.
 feed_witness = Table(
     "feed_witness",
     metadata,

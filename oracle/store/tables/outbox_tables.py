@@ -211,7 +211,7 @@ pub_attempt = Table(
     UniqueConstraint("chain_id", "sender", "nonce", "seq"),
 )
 
-# One row for every change of the outbox. It is written in the same commit.
+# One row for every change of the outbox, written in the same transaction as the change.
 pub_journal = Table(
     "pub_journal",
     metadata,

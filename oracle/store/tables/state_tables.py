@@ -118,8 +118,8 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL except in commit/disclose networks
-    # The node's part of a fee that was paid to the group as a whole. It is NULL if the fee was not
-    # reported as shared.
+    # The node's share of a fee that was paid to the whole group. NULL if the fee was not reported
+    # as shared.
     Column("paid", LargeBinary),
     # Blocks of the first and of the newest event that changed the row.
     Column("seen_at", BigInteger, nullable=False),
@@ -131,8 +131,7 @@ PartialIndex(
     task.c.created_at,
     where=_WAITING,
 )
-# The index contains only unscored tasks, because an index of all tasks would cause writes at
-# random places.
+# The index covers only unscored tasks, because an index of all tasks would cause random writes.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
 PartialIndex(
     "unscored_task",

@@ -20,8 +20,8 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import fetch_transaction_counts_at_block
 
-# Number of full blocks per batch request. If an endpoint lacks old state, the second number of
-# blocks is read below the oldest state that it has.
+# Number of full blocks per batch request, and number of blocks to read below an endpoint's oldest
+# state if the endpoint lacks older state.
 _BLOCKS_PER_BATCH, _MAX_BLOCKS = 20, 1_000
 # Lowest v of a legacy signature, without and with a chain id (EIP-155).
 _LEGACY_V, _EIP155_V = 27, 35
