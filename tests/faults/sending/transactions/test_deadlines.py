@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from oracle.domain.reports.round_schedule import compute_submission_window
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PUSH, AttemptReason
 from oracle.txmgr import call_replacement
 from oracle.txmgr.deferral import compute_deadline_margin_seconds
 from oracle.txmgr.fee_bump import bump_lowest_nonce
-from tests.support.harness import CAPS, FINALITY, Harness, run_next_step
+from tests.support.harness import CAPS, FINALITY, SETTINGS, Harness, run_next_step
 from tests.support.sending.background_calls import send_background_call
 from tests.support.sending.faults import drop_request
 from tests.support.sending.in_flight import (
@@ -49,6 +50,12 @@ def test_push_is_not_signed_one_block_before_its_deadline(
     # The call that would have reverted cost nothing; the next report is sent as usual.
     harness.mine(3)
     harness.tick()
+    # The first report of this submission window may be as old as the ended call, and expire just
+    # as it is scheduled. No other report is then scheduled in this window.
+    chain = harness.testbed.chain
+    window_seconds = compute_submission_window(SETTINGS) * SETTINGS.period_seconds
+    chain.at((chain.time // window_seconds + 1) * window_seconds)
+    chain.mine()
     harness.pushed()
     assert harness.states()[-1] == "mined"
 
