@@ -36,7 +36,7 @@ ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
-# A local chain may be faster than the contract's default limits permit on a real chain
+# A local chain may be faster than the contract's default limits allow on a real chain
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 LIMITS = replace(DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2)
 # Seconds from scheduling to executing a change of the oracle's settings.

@@ -9,7 +9,7 @@ from lab.page.plots import MAX_SYSTEMS, Figure, RowPlot
 from lab.page.render import render_page
 from oracle.domain.fixed_point import UNIT
 
-# The ends of the axis. Longer bars are cut there.
+# The ends of the axis. Longer bars are truncated there.
 _MIN_VALUE = -UNIT
 _MAX_VALUE = 2 * UNIT
 _MARK_COUNT = 6

@@ -11,7 +11,7 @@ from oracle.queries.text.text_tables import sanitize_text
 
 _PAGE_FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
-# Maximum length of a text from the history or the command line. Longer texts are cut.
+# Maximum length of a string from the history or the command line. Longer strings are truncated.
 _MAX_TEXT = 200
 
 

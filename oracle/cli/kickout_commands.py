@@ -73,7 +73,7 @@ kickout = typer.Typer(no_args_is_help=True)
 
 _MAX_REASON_BYTES = 32
 
-# A function that plans one call about a node.
+# A function that plans a single contract call concerning a node.
 _NodePlanner = Callable[[KickoutContext, Address, Heads], StepResult]
 
 

@@ -61,7 +61,7 @@ from oracle.queries.text.text_tables import (
 # The terminal shows at most this many nodes, and candidates per draw; --json shows all.
 _MAX_NODES = 50
 _MAX_ROWS = 20
-# Fractions are cut to this length, so that they fit next to an address.
+# Fractions are truncated to this length, so that they fit next to an address.
 _FRACTION_LENGTH = len("0.123456")
 _MAX_MODELS = 3
 # At most this many columns of fractions fit next to an address.

@@ -53,8 +53,8 @@ _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0
 # At most this many accepted blocks are listed in the log of an audit.
 _MAX_LISTED_BLOCKS = 10
-# The pause in seconds after a failed audit. It is shorter than the time for which an endpoint with
-# another block hash is requested last, so that a third endpoint is requested next.
+# The pause in seconds after a failed audit. An endpoint with a different block hash is tried
+# last for longer than this, so that the next audit tries a third endpoint.
 AUDIT_BACKOFF_SECONDS = 30.0
 
 

@@ -14,7 +14,7 @@ from oracle.errors import InputError
 from oracle.telemetry.logger import get_logger
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
-# Maximum size of a file. A larger file cannot be a hash with a line end.
+# Maximum size of a file. A larger file cannot be a hash with a trailing newline.
 _MAX_BYTES = 80
 
 

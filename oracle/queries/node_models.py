@@ -11,7 +11,7 @@ from oracle.domain.state import Node
 from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
 from oracle.queries.text.text_tables import Column
 
-# An integer that is a number in JSON, or a text if it is too large for JavaScript.
+# An integer that is a number in JSON, or a string if it is too large for JavaScript.
 WireInteger = Annotated[
     int,
     PlainSerializer(encode_int, when_used="json"),

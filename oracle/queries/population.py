@@ -29,8 +29,8 @@ from oracle.queries.answers import build_as_of
 from oracle.queries.node_models import LegacyScore, NodeEntry, NodePage
 from oracle.store.database import Store, UnitOfWork
 
-# Maximum length of a GPU name. Longer names are cut, because a node's operator can choose any
-# name.
+# Maximum length of a GPU name. Longer names are truncated, because a node's operator can
+# choose any name.
 _MAX_NAME_LENGTH = 64
 
 

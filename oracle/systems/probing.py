@@ -20,8 +20,8 @@ from oracle.systems.crynux.requirements import find_unavailability_reason
 
 # Number of other nodes that must do the same work, so that a task is scored.
 _COMPANION_COUNT = 2
-# No task becomes due in the last tenth of a window. It can therefore still start within the
-# window.
+# No task becomes due in the last tenth of a window, so that every task can still start
+# within the window.
 _LAST_SHARE = 10
 # Reliabilities (H) below which a node counts as nearly excluded, and as recovering.
 _NEARLY_EXCLUDED = UNIT * 3 // 10

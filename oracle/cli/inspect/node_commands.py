@@ -80,7 +80,7 @@ def _format_node_status(row: NodeEntry) -> str:
     return f"{status}, kickout due" if row.kickout_due else status
 
 
-# Formatters of the cells whose text does not follow from the type of the field.
+# Formatters for cells whose field type does not determine how they are displayed.
 _CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
     "status": _format_node_status,
     "lane_on_chain": lambda row: format_lane(row.lane_on_chain),

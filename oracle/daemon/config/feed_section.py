@@ -36,7 +36,7 @@ class FeedSection(Section):
     # The id of the row after which a new database starts; 0 starts with the oldest row that the
     # feed still has.
     start_id: int = Field(default=0, ge=0, le=MAX_ROW_ID)
-    # Seconds between two polls. This is also the precision of a row's time.
+    # Seconds between two polls. The time of a row is no more precise than this.
     poll_seconds: float = Field(default=1.0, gt=0, le=60)
     # Requested rows per page; a feed may return fewer rows.
     page_rows: int = Field(default=1000, ge=1, le=10_000)

@@ -109,7 +109,7 @@ class KeysSection(Section):
     dispatcher_env: _Variable | None = None
     # The expected address of the dispatcher's key; another key is rejected at the start.
     dispatcher_address: ContractAddress | None = None
-    # Region of the KMS; by default the region of AWS's own configuration.
+    # Region of the KMS. The default is the region in the AWS configuration.
     kms_region: str | None = None
     # URL of another KMS endpoint (a VPC endpoint).
     kms_endpoint: _Url | None = None

@@ -310,7 +310,7 @@ class NotifySection(Section):
 
 
 class ShadowSection(Section):
-    # The name of the set in commands, in the read API and on pages.
+    # The set's name in commands, in the read API and on pages.
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     # The JSON file of the rules, in the format of `rules show --json`. These rules do not have to
     # be announced.

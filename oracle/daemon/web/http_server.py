@@ -396,7 +396,7 @@ def _build_uvicorn_config(application: RequestLimits, section: ListenerSection) 
         access_log=False,
         server_header=False,
         headers=[("x-content-type-options", "nosniff")],
-        # An idle connection is closed as soon as one that never sent a request.
+        # An idle connection has the same time limit as one that never sent a request.
         timeout_keep_alive=max(1, round(section.header_timeout_seconds)),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
