@@ -173,19 +173,18 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
     endpoint may return an old block.
 
     Raises:
-        TransientError: no endpoint answers, or the two times differ by more than a day. An embargo
-            is never shortened, so a clock years in the future would end all signing. If the chain
-            has halted, nothing can land, and the difference ends with its next blocks.
+        TransientError: no endpoint answers, or the clock is more than a day ahead of the newest
+            block. An embargo is never shortened, so a clock years in the future would end all
+            signing. If the chain has halted, nothing can land until its next blocks.
     """
     contract_status = context.fetch_contract_status()
     account_context = context.account_context
     block_time, clock_time = contract_status.block.time, int(account_context.clock())
-    if abs(clock_time - block_time) > DAY_SECONDS:
+    if clock_time > block_time + DAY_SECONDS:
         raise TransientError(
-            f"the clock of this machine is at {clock_time}, but the newest block is of "
-            f"{block_time}; nothing is signed until they differ by less than a day: correct the "
-            "clock, use an endpoint that is not behind, or, if the chain has halted, wait for its "
-            "next blocks"
+            f"the clock of this machine is at {clock_time}, more than a day after the newest "
+            f"block, which is of {block_time}; nothing is signed: correct the clock, use an "
+            "endpoint that is not behind, or, if the chain has halted, wait for its next blocks"
         )
     started_at = max(block_time, clock_time)
     embargo_end = started_at + context.report_settings.ttl_seconds
