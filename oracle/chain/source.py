@@ -195,7 +195,7 @@ class ChainSource:
         return True
 
     def restore_read_number(self, number: int) -> None:
-        """Record the newest indexed block after a restart; lower heads refute no head."""
+        """Record the newest indexed block at a restart, so that a lower head refutes nothing."""
         self._head_claims.restore_read_number(number)
 
     def _reject_head(self, heads: Heads, refutation: HeadRefutation) -> None:
